@@ -1,5 +1,6 @@
 #include "cache/cold_log.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "base/check.h"
@@ -9,10 +10,18 @@ namespace tiercel {
 namespace {
 // What a reclaim may move on, as a share of the segment: write amplification stays below 1.12 by construction.
 constexpr std::uint64_t kMoveShareDivisor = 10;
+// One segment in 32 is kept free, eight at the most: reclaim must stay ahead of a commit interval's writes, or stores
+// are skipped while there is room to be had.
+constexpr std::uint32_t kSpareDivisor = 32;
+constexpr std::uint32_t kSparesMax = 8;
 }  // namespace
 
 ColdLog::ColdLog(Options options, BlockTable& table, Outbox& outbox)
-    : options_(options), table_(table), outbox_(outbox), account_(options.geometry) {}
+    : options_(options),
+      spares_(std::clamp(options.geometry.segments_max / kSpareDivisor, 1U, kSparesMax)),
+      table_(table),
+      outbox_(outbox),
+      account_(options.geometry) {}
 
 bool ColdLog::lives_at(BlockId id, const Place& place) const {
   return id != kNoBlock && table_[id].cold == Presence::present && table_[id].cold_place == place;
@@ -34,28 +43,30 @@ std::optional<Place> ColdLog::reserve(BlockId id) {
   return place;
 }
 
-// Seals the full segment and opens a free one; the last free one gone, the oldest begins to be emptied.
+// Seals the full segment and opens a free one.
 bool ColdLog::open_segment() {
-  if (account_.free_count() == 0) try_reclaim();
+  if (account_.free_count() == 0) reclaim_ahead();
   if (account_.free_count() == 0) return false;
   if (account_.open_segment()) {
     const std::uint32_t sealed = account_.seal();
     outbox_.emit({.type = ActionType::seal, .from = TierId::cold, .source = {.segment = sealed}});
   }
   account_.open_next();
-  if (account_.free_count() == 0) try_reclaim();
+  reclaim_ahead();
   return true;
 }
 
-void ColdLog::try_reclaim() {
-  if (reclaiming_) return;
-  const auto oldest = account_.oldest_sealed();
-  if (!oldest || account_.held(*oldest)) return;
-  account_.begin_reclaim();
-  reclaiming_ = *oldest;
-  ++counts_.reclaims;
-  empty_segment(*oldest);
-  finish_reclaim_if_empty();
+// Segments on their way to free count as spares: what they move goes to the open segment.
+void ColdLog::reclaim_ahead() {
+  while (account_.free_count() + reclaiming_.size() < spares_) {
+    const auto oldest = account_.oldest_sealed();
+    if (!oldest || account_.held(*oldest)) return;
+    account_.begin_reclaim();
+    reclaiming_.push_back(*oldest);
+    ++counts_.reclaims;
+    empty_segment(*oldest);
+    finish_reclaims();
+  }
 }
 
 std::vector<bool> ColdLog::choose_movers(std::uint32_t segment) const {
@@ -127,17 +138,18 @@ void ColdLog::become_absent(BlockId id) {
   table_.release(id);
 }
 
-void ColdLog::finish_reclaim_if_empty() {
-  if (!reclaiming_ || account_.held(*reclaiming_)) return;
-  outbox_.emit(
-      {.type = ActionType::reclaim, .from = TierId::cold, .source = {.segment = *reclaiming_}});
-  account_.release(*reclaiming_);
-  reclaiming_.reset();
+void ColdLog::finish_reclaims() {
+  std::erase_if(reclaiming_, [this](std::uint32_t segment) {
+    if (account_.held(segment)) return false;
+    outbox_.emit({.type = ActionType::reclaim, .from = TierId::cold, .source = {.segment = segment}});
+    account_.release(segment);
+    return true;
+  });
 }
 
 void ColdLog::unhold(const Place& place) {
   account_.unhold(place.segment);
-  finish_reclaim_if_empty();
+  if (!reclaiming_.empty()) finish_reclaims();
 }
 
 void ColdLog::wrote(BlockId id) {
@@ -175,7 +187,9 @@ bool ColdLog::commit_if_due() {
   if (commit_under_way_ || written_.empty()) return false;
   const bool by_bytes = options_.sync_bytes > 0 && written_bytes_ >= options_.sync_bytes;
   const auto due = commit_due_ns();
-  return (by_bytes || (due && *due <= outbox_.now_ns())) && commit_now();
+  // Moves that nothing else waits for keep a segment from becoming free.
+  const bool by_need = account_.free_count() == 0 && !reclaiming_.empty();
+  return (by_bytes || by_need || (due && *due <= outbox_.now_ns())) && commit_now();
 }
 
 bool ColdLog::commit_now() {

@@ -2,9 +2,10 @@
 //
 // Life    reserve() -> write -> wrote() -> commit -> present. A block is readable from cold only after the commit that made
 //         it durable. One commit is under way at a time; it takes what was written before it began.
-// Reclaim The oldest sealed segment gives up its blocks when the last free segment has been opened. At most 10 % of its bytes
-//         move on: blocks hit since they were written, and blocks with children stored in other segments. A segment
-//         that readers, leases or uncommitted records hold is not waited for: reserve() refuses, and the store is skipped.
+// Reclaim The oldest sealed segments give up their blocks when fewer free ones than the spares are left. At most 10 % of a
+//         segment's bytes move on: blocks hit since they were written, and blocks with children stored in other segments. It
+//         is free once its moves are committed. A segment that readers, leases or uncommitted records hold is not waited
+//         for: with no free segment reserve() refuses, and the store is skipped.
 // Threads one thread.
 // Source  docs/adr/0003-cold-space.md
 #pragma once
@@ -72,15 +73,16 @@ class ColdLog {
   };
 
   bool open_segment();
-  void try_reclaim();
+  void reclaim_ahead();
   void empty_segment(std::uint32_t segment);
   std::vector<bool> choose_movers(std::uint32_t segment) const;
   void start_move(BlockId id);
   void become_absent(BlockId id);
-  void finish_reclaim_if_empty();
+  void finish_reclaims();
   bool lives_at(BlockId id, const Place& place) const;
 
   const Options options_;
+  const std::uint32_t spares_;  // Free segments to keep: what is written between two commits needs room.
   BlockTable& table_;
   Outbox& outbox_;
   SegmentAccount account_;
@@ -90,7 +92,7 @@ class ColdLog {
   std::uint64_t written_bytes_ = 0;
   std::int64_t first_written_ns_ = 0;
   bool commit_under_way_ = false;
-  std::optional<std::uint32_t> reclaiming_;
+  std::vector<std::uint32_t> reclaiming_;  // Emptied, and held by their moves or readers.
   Counts counts_;
 };
 

@@ -4,8 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <unordered_map>
-#include <utility>
+#include <deque>
 #include <vector>
 
 #include "base/check.h"
@@ -20,9 +19,10 @@ class Outbox {
 
   // An action whose completion the core waits for; returns its op.
   std::uint64_t start(Action action) {
-    action.op = next_op_++;
+    action.op = first_op_ + pending_.size();
     action.time_ns = now_ns_;
-    pending_.emplace(action.op, action);
+    pending_.push_back(action);
+    ++pending_count_;
     actions_.push_back(action);
     return action.op;
   }
@@ -34,22 +34,27 @@ class Outbox {
 
   // The started action that `op` names; it is pending no more.
   Action finish(std::uint64_t op) {
-    const auto found = pending_.find(op);
-    TIERCEL_CHECK(found != pending_.end());
-    const Action action = found->second;
-    pending_.erase(found);
+    TIERCEL_CHECK(op >= first_op_ && op - first_op_ < pending_.size() && pending_[op - first_op_].op == op);
+    const Action action = pending_[op - first_op_];
+    pending_[op - first_op_].op = 0;
+    --pending_count_;
+    while (!pending_.empty() && pending_.front().op == 0) {
+      pending_.pop_front();
+      ++first_op_;
+    }
     return action;
   }
 
-  std::size_t pending_count() const { return pending_.size(); }
+  std::size_t pending_count() const { return pending_count_; }
   const std::vector<Action>& actions() const { return actions_; }
   void clear() { actions_.clear(); }
 
  private:
   std::int64_t now_ns_ = 0;
-  std::uint64_t next_op_ = 1;
   std::vector<Action> actions_;
-  std::unordered_map<std::uint64_t, Action> pending_;
+  std::deque<Action> pending_;   // By op from first_op_ on; ops end about in order, op 0 marks those that have.
+  std::uint64_t first_op_ = 1;
+  std::size_t pending_count_ = 0;
 };
 
 }  // namespace tiercel
