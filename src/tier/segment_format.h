@@ -33,7 +33,8 @@ inline constexpr std::uint64_t kPageBytes = 4096;
 inline constexpr std::uint64_t kSegmentHeaderBytes = kPageBytes;  // Records start here.
 inline constexpr std::uint64_t kFooterEntryBytes = 96;
 inline constexpr std::uint64_t kFooterTrailerBytes = 64;
-inline constexpr std::uint64_t kSegmentRecordsMin = 8;  // A segment holds at least so many of the largest record.
+inline constexpr std::uint64_t kSegmentRecordsMin =
+    8;  // A segment holds at least so many of the largest record.
 
 // What the store's other files may take of the capacity: superblock, lock, the file system's own blocks of the directory.
 inline constexpr std::uint64_t kStoreMetadataBytes = 8 * kPageBytes;
@@ -124,7 +125,7 @@ struct Footer {
   std::uint32_t segment = 0;
   SegmentLife life;
   std::uint64_t data_end = 0;  // One past the last record.
-  std::vector<FooterEntry> entries;
+  std::vector<FooterEntry> entries = {};
 
   bool operator==(const Footer&) const = default;
 };
