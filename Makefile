@@ -6,7 +6,7 @@ JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
 
 help:            ## this list
-	@sed -n 's/^\([a-z-]*\): *## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | expand -t 12
 
 build:           ## the command alone: build/release/bin/tiercel (installs what that needs)
 	@scripts/setup --run
