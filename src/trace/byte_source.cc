@@ -82,7 +82,13 @@ const char* file_type(mode_t mode) {
 Result<std::unique_ptr<ByteSource>> open_file_source(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its writer. It does nothing on regular files.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return fail_errno(path + ": cannot be opened", errno);
+  if (fd < 0) {
+    Error error = fail_errno(path + ": cannot be opened", errno);
+    const bool machine_is_out =
+        error.os_errno == EMFILE || error.os_errno == ENFILE || error.os_errno == ENOMEM;
+    if (!machine_is_out) error.code = Errc::invalid;  // Name a file that exists and may be read.
+    return error;
+  }
   auto source = std::make_unique<FileSource>(path, fd);
   struct stat status {};
   if (::fstat(fd, &status) != 0) return fail_errno(path + ": cannot be examined", errno);

@@ -15,14 +15,17 @@ inline constexpr std::size_t kTraceLineBytesMax = std::size_t{16} << 20;
 // times its text.
 inline constexpr std::size_t kTraceSessionBytesMax = std::size_t{64} << 20;
 
-// All text of a trace after decompression: 40 times the largest trace we know (440 MiB). What a
-// compression bomb can cost is the time to inflate this much, never memory.
-inline constexpr std::uint64_t kTraceBytesMax = std::uint64_t{16} << 30;
+// All text of a trace after decompression: 18 times the largest trace we know (440 MiB). What a compression bomb can
+// cost is the time to inflate this much, never memory.
+inline constexpr std::uint64_t kTraceBytesMax = std::uint64_t{8} << 30;
 
 // Requests and block ids held in memory at once: 400 MB and 1 GiB. The largest trace we know has 49
 // k and 11.8 M.
 inline constexpr std::uint64_t kTraceRequestsMax = 10'000'000;
 inline constexpr std::uint64_t kTraceBlockIdsMax = std::uint64_t{1} << 28;
+
+// Lines, blank and malformed ones included: a bomb of line ends is over after a few seconds.
+inline constexpr std::uint64_t kTraceLinesMax = 2 * kTraceRequestsMax;
 
 // Tokens of one prompt or answer. Beyond any context; keeps sums over a trace within 64 bits.
 inline constexpr std::int64_t kTraceTokensMax = std::int64_t{1} << 30;

@@ -1,5 +1,7 @@
 #include "trace/line_reader.h"
 
+#include <fmt/format.h>
+
 #include <cstring>
 
 #include "trace/limits.h"
@@ -9,7 +11,7 @@ namespace {
 
 constexpr std::size_t kFirstBytes = std::size_t{1}
                                     << 20;  // Grows by doubling up to the longest line.
-constexpr std::size_t kShownBytes = 64;     // What is kept of a line that is too long.
+constexpr std::size_t kShownBytes = 64;     // What a message shows of a line that is too long.
 
 }  // namespace
 
@@ -30,36 +32,48 @@ Result<bool> LineReader::refill() {
   return count > 0;
 }
 
+Result<void> LineReader::pass_over_rest() {
+  for (;;) {
+    const char* start = buffer_.data() + begin_;
+    if (const void* found = std::memchr(start, '\n', end_ - begin_); found != nullptr) {
+      begin_ += static_cast<std::size_t>(static_cast<const char*>(found) - start) + 1;
+      return {};
+    }
+    begin_ = end_ = 0;
+    TIERCEL_TRY(const bool more, refill());
+    if (!more) return {};
+  }
+}
+
 Result<bool> LineReader::next(Line& line) {
-  line = Line{.text = {}, .number = ++number_, .too_long = false};
+  if (within_line_) TIERCEL_TRY_VOID(pass_over_rest());
+  within_line_ = false;
+  if (number_ >= kTraceLinesMax) {
+    return fail(Errc::invalid, fmt::format("{}: more than {} lines; split the trace",
+                                           source_.name(), kTraceLinesMax));
+  }
+  line = Line{.number = ++number_};
   std::size_t scanned = 0;  // Bytes behind begin_ known to hold no line end.
   for (;;) {
     const char* start = buffer_.data() + begin_;
-    const void* found = scanned < end_ - begin_
-                            ? std::memchr(start + scanned, '\n', end_ - begin_ - scanned)
-                            : nullptr;
-    if (found != nullptr) {
-      const std::size_t length = static_cast<std::size_t>(static_cast<const char*>(found) - start);
-      begin_ += length + 1;
-      if (line.too_long) {
-        line.text = std::string_view(start, kShownBytes);
-        return true;
-      }
-      line.too_long = length > kTraceLineBytesMax;
-      line.text = std::string_view(start, line.too_long ? kShownBytes : length);
-      break;
+    const void* found = std::memchr(start + scanned, '\n', end_ - begin_ - scanned);
+    const std::size_t length =
+        found != nullptr ? static_cast<std::size_t>(static_cast<const char*>(found) - start)
+                         : end_ - begin_;
+    if (length > kTraceLineBytesMax) {
+      line.too_long = within_line_ = true;
+      line.text = std::string_view(start, kShownBytes);
+      begin_ += kShownBytes;
+      return true;
     }
-    scanned = end_ - begin_;
-    if (scanned > kTraceLineBytesMax || (line.too_long && scanned > kShownBytes)) {
-      line.too_long = true;  // Keep its beginning for the message and drop the rest as it comes.
-      end_ = begin_ + kShownBytes;
-      scanned = kShownBytes;
+    if (found == nullptr) {
+      scanned = length;
+      TIERCEL_TRY(const bool more, refill());
+      if (more) continue;
+      if (length == 0) return false;
     }
-    TIERCEL_TRY(const bool more, refill());
-    if (more) continue;
-    if (end_ == begin_) return false;
-    line.text = std::string_view(buffer_.data() + begin_, end_ - begin_);
-    begin_ = end_;
+    line.text = std::string_view(buffer_.data() + begin_, length);
+    begin_ += length + (found != nullptr ? 1 : 0);
     break;
   }
   if (!line.text.empty() && line.text.back() == '\r') line.text.remove_suffix(1);

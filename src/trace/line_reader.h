@@ -22,17 +22,20 @@ class LineReader {
 
   explicit LineReader(ByteSource& source);
 
-  // Reads the next line into `line`; false at the end. A last line without a line end counts.
+  // Reads the next line into `line`; false at the end. A last line without a line end counts. Fails (invalid) beyond
+  // kTraceLinesMax lines.
   Result<bool> next(Line& line);
 
  private:
   Result<bool> refill();  // False at the end of the source.
+  Result<void> pass_over_rest();
 
   ByteSource& source_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // The unread bytes in `buffer_`.
   std::uint64_t number_ = 0;
   bool at_end_ = false;
+  bool within_line_ = false;  // The line handed out last was too long; its rest is still to come.
 };
 
 }  // namespace tiercel
