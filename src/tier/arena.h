@@ -51,6 +51,7 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  std::byte* base() const { return base_; }
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t free_bytes() const { return bytes_ - taken_; }
   const ArenaReport& report() const { return report_; }
