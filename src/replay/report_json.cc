@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <charconv>
 
 #include "base/json_writer.h"
 #include "placement/canonical.h"
+#include "placement/toml_guard.h"
 #include "replay/report.h"
 
 namespace tiercel {
@@ -104,7 +106,9 @@ void write_indicators(JsonWriter& json, const Indicators& in, const Verdict& ver
   write_bins(json, "p95_traffic", in.p95_traffic.drift);
   json.end_object().end_object();
 
-  json.member("windows", in.windows).member("peak_windows", in.peak_windows).end_object();
+  json.end_object();
+  json.key("traffic_windows").begin_object().member("count", in.windows);
+  json.member("p95_traffic", in.peak_windows).end_object();
 }
 
 void write_verdict(JsonWriter& json, const Verdict& verdict) {
@@ -137,6 +141,14 @@ void write_pace(JsonWriter& json, const std::string& pace) {
   }
 }
 
+// A path may be any bytes; JSON is UTF-8.
+std::string printable(std::string path) {
+  if (is_utf8(path)) return path;
+  std::ranges::replace_if(
+      path, [](unsigned char c) { return c >= 0x80; }, '?');
+  return path;
+}
+
 }  // namespace
 
 std::string report_json(const ReplayOutcome& outcome, const Indicators& indicators,
@@ -145,7 +157,7 @@ std::string report_json(const ReplayOutcome& outcome, const Indicators& indicato
   json.begin_object().member("schema", kReportSchema).member("driver", outcome.driver);
   json.member("version", context.version).member("placement", context.placement.name);
   json.member("placement_sha256", placement_sha256(context.placement));
-  json.member("trace", context.trace_path).member("trace_sha256", context.trace_sha256);
+  json.member("trace", printable(context.trace_path)).member("trace_sha256", context.trace_sha256);
   write_machine(json, context.machine);
   json.member("payload_bytes", outcome.payload_bytes)
       .member("byte_rate_factor", outcome.byte_rate_factor);

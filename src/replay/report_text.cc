@@ -41,8 +41,8 @@ std::string wrapped(std::string_view lead, std::string_view text) {
 }
 
 std::string refill_cells(const Percentiles& p) {
-  if (p.n == 0) return fmt::format("{:>9} {:>9} {:>9} {:>8}", "-", "-", "-", "0");
-  return fmt::format("{:>9} {:>9} {:>9} {:>8}", pretty_duration(p.p50), pretty_duration(p.p95),
+  if (p.n == 0) return fmt::format("{:>8} {:>8} {:>8} {:>7}", "-", "-", "-", "0");
+  return fmt::format("{:>8} {:>8} {:>8} {:>7}", pretty_duration(p.p50), pretty_duration(p.p95),
                      pretty_duration(p.p99), grouped(p.n));
 }
 
@@ -52,8 +52,8 @@ struct TierRow {
 };
 
 std::string tier_cells(const TierRow& row) {
-  return fmt::format("{:<5} {:>8} {:>10} {:>7} {:>9} {:>9}", row.name, row.size, row.hits,
-                     row.share, row.read, row.written);
+  return fmt::format("{:<4} {:>8} {:>9} {:>7} {:>8} {:>8}", row.name, row.size, row.hits, row.share,
+                     row.read, row.written);
 }
 
 std::string tier_table(const ReplayOutcome& outcome, const Indicators& indicators,
@@ -67,9 +67,9 @@ std::string tier_table(const ReplayOutcome& outcome, const Indicators& indicator
   const auto size = [](std::uint64_t bytes) {
     return bytes == 0 ? "off" : pretty_byte_size(bytes);
   };
-  std::string text = fmt::format("{} {:>9} {:>9} {:>9} {:>8}  {}\n",
+  std::string text = fmt::format("{} {:>8} {:>8} {:>8} {:>7}  {}\n",
                                  tier_cells({"tier", "size", "hits", "share", "read", "written"}),
-                                 "refill50", "refill95", "refill99", "requests", "basis");
+                                 "P50", "P95", "P99", "refills", "basis");
   text += tier_cells({"hot", size(placement.hot.bytes), grouped(outcome.hits.hot),
                       share(outcome.hits.hot), "", ""}) +
           "\n";
@@ -139,6 +139,15 @@ std::string indicator_table(const Indicators& in, const Verdict& verdict,
   return text;
 }
 
+std::string without_trailing_spaces(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\n') out.resize(out.find_last_not_of(' ') + 1);
+    out += c;
+  }
+  return out;
+}
+
 // The bytes as they were moved; what was checked and how it ended.
 std::string driven_lines(const ReplayOutcome& outcome) {
   if (outcome.driver == "simulate") return "";
@@ -187,7 +196,7 @@ std::string report_text(const ReplayOutcome& outcome, const Indicators& indicato
           : fmt::format("FAIL: fix {}", verdict.fix_tier ? tier_name(*verdict.fix_tier) : "-"));
   for (const std::string& sentence : verdict.because) text += wrapped("       - ", sentence);
   for (const std::string& note : outcome.notes) text += wrapped("note     ", note);
-  return text;
+  return without_trailing_spaces(text);
 }
 
 }  // namespace tiercel
