@@ -14,6 +14,7 @@
 
 #include "base/byte_size.h"
 #include "placement/canonical.h"
+#include "placement/toml_guard.h"
 
 namespace tiercel {
 namespace {
@@ -96,7 +97,21 @@ INSTANTIATE_TEST_SUITE_P(
     Matrix, BadPlacement,
     testing::Values(
         BadFile{"unfinished_text", "\"100 GiB\"", "\"100 GiB", {"p.toml:9: not valid TOML"}},
-        BadFile{"not_utf8", "\"100 GiB\"", "\"\xff\xfe\"", {"p.toml:9: not valid TOML"}},
+        BadFile{"not_utf8", "\"100 GiB\"", "\"\xff\xfe\"", {"p.toml:9: not UTF-8"}},
+        BadFile{"table_name_of_no_letter", "[staging]", "[`ot]", {"p.toml:20: not valid TOML"}},
+        BadFile{"letter_outside_quotes",
+                "block_tokens = 512",
+                "block_tokens = \xc3\xa9",
+                {"p.toml:5: a character that is not ASCII stands outside quotes"}},
+        BadFile{"letter_in_single_quotes",
+                "\"100 GiB\"",
+                "'\xc3\xa9'",
+                {"p.toml:9: a character that is not ASCII stands in single quotes"}},
+        BadFile{"escaped_letter", "\"100 GiB\"", "\"\\\xc3\xa9\"", {"p.toml:9: not valid TOML"}},
+        BadFile{"multi_line_text",
+                "\"nominal\"",
+                "\"\"\"\nnominal\"\"\"",
+                {"p.toml:7: a multi-line text"}},
         BadFile{"duplicate_key",
                 "block_tokens = 512",
                 "block_tokens = 512\nblock_tokens = 256",
@@ -299,6 +314,25 @@ TEST(ReadPlacement, WindowsLineEndsAndAByteOrderMarkAreFine) {
   std::string text = "\xef\xbb\xbf";
   for (const char c : kGood) text += c == '\n' ? std::string("\r\n") : std::string(1, c);
   EXPECT_TRUE(parse_placement(text, "p.toml")) << parse_placement(text, "p.toml").error().what;
+}
+
+TEST(ReadPlacement, CommentsAndQuotedTextsMayUseAnyLetter) {
+  const auto placement = parse_placement(
+      with("wait_limit = \"1 s\"",
+           "name = \"R\xc3\xa4nd \\\"#\xe2\x80\x93\\\" \\u00E9\" # \xe2\x80\x93 \"\"\""),
+      "p.toml");
+  ASSERT_TRUE(placement) << placement.error().what;
+  EXPECT_EQ(placement->name, "R\xc3\xa4nd \"#\xe2\x80\x93\" \xc3\xa9");
+}
+
+TEST(ReadPlacement, OnlyWellFormedUtf8IsUtf8) {
+  for (const char* good : {"", "a", "\xc3\xa9", "\xe2\x80\x93", "\xf0\x9f\x98\x80", "\xed\x9f\xbf",
+                           "\xf4\x8f\xbf\xbf"})
+    EXPECT_TRUE(is_utf8(good)) << good;
+  for (const char* bad :
+       {"\x80", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf0\x80\x80\xaf",
+        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xe2\x80", "\xc3x", "\xff"})
+    EXPECT_FALSE(is_utf8(bad)) << bad;
 }
 
 TEST(ReadPlacement, HugeLinesAndDeepNestingAreRefusedInBoundedStack) {

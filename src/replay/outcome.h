@@ -24,6 +24,7 @@ struct RequestOutcome {
   std::int64_t wait_ns = 0;     // Arrival to last admission.
   std::int64_t refill_ns = 0;   // Submit of the first load to the last block delivered; 0 where nothing was loaded.
   std::int64_t prefill_ns = 0;
+  std::int64_t run_ns = 0;      // Last admission to the end of decode: how long it held hot memory. 0 = not filled in.
   std::uint32_t preemptions = 0;
 };
 
