@@ -1,10 +1,13 @@
 // One request stream, whatever the format of the trace: what residency, replay and statistics read.
 //
-// Shape   Trace holds requests in time order (ties in file order) and one pool of block ids; a request owns the range
+// Shape   Trace holds requests in time order (ties in file order) and one pool of block ids; a
+// request owns the range
 //         [block_first, block_first + block_count) of the pool, head of the prompt first.
-// Ids     Dense: 0 .. unique_blocks - 1 in order of first appearance over the *requests as ordered*. Equal ids mean equal
-//         prefix (the formats promise prefix-chained ids), so an id names a position of a chain, not just a block.
-//         Ids that are local to a session in the file are made distinct between sessions.
+// Ids     Dense: 0 .. unique_blocks - 1 in order of first appearance over the *requests as
+// ordered*. Equal ids mean equal
+//         prefix (the formats promise prefix-chained ids), so an id names a position of a chain,
+//         not just a block. Ids that are local to a session in the file are made distinct between
+//         sessions.
 // Units   Times are integer nanoseconds since the start of the trace, lengths are tokens.
 // Threads A plain value: immutable once read.
 // Source  docs/formats/traces.md
@@ -18,13 +21,15 @@
 namespace tiercel {
 
 struct Request {
-  std::int64_t arrival_ns = 0;  // As in the file; spread_arrivals() (trace/arrivals.h) undoes a coarse grid.
+  std::int64_t arrival_ns =
+      0;  // As in the file; spread_arrivals() (trace/arrivals.h) undoes a coarse grid.
   std::uint32_t input_tokens = 0;
   std::uint32_t output_tokens = 0;
   std::uint64_t block_first = 0;
   std::uint32_t block_count = 0;
-  std::uint32_t session = 0;  // Dense. Given by the format, else derived by prefix extension, else one per request.
-  std::uint32_t turn = 1;     // 1-based position within its session.
+  std::uint32_t session =
+      0;  // Dense. Given by the format, else derived by prefix extension, else one per request.
+  std::uint32_t turn = 1;  // 1-based position within its session.
 };
 
 struct Trace {
