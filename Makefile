@@ -1,6 +1,6 @@
 # The doors to everything else; `make help` lists them. Presets (CMakePresets.json) do the work.
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long check fuzz bench hooks clean
+.PHONY: help build run test test-long check format fuzz bench hooks clean
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
@@ -26,6 +26,9 @@ test-long:       ## make test and more: clang, TSan of everything, a minute of e
 
 check:           ## format, layers, links, clang-tidy of changed files, then make test
 	@scripts/check
+
+format:          ## formats every source in place
+	@scripts/format
 
 fuzz:            ## every fuzz target side by side, FUZZ_SECONDS each
 	@scripts/setup --check
