@@ -255,8 +255,9 @@ Result<std::optional<RealSpan>> DriveExecutor::finish(const Action& action) {
   if (action.type == ActionType::load) {
     if (running.failed) {
       TIERCEL_TRY_VOID(recompute(action));
+      if (action.to == TierId::warm) recomputed_.insert(action.block);
     } else if (action.to == TierId::hot) {
-      ++delivered_;
+      if (recomputed_.erase(action.block) == 0) ++delivered_;
       wrong_bytes_ += content_.count_wrong(action.key, hot_block(action.target));
     }
   }

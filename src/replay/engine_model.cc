@@ -155,10 +155,6 @@ void EngineModel::block_ready(BlockId id) {
     if (state.life != life || --state.pending_loads > 0) continue;
     RequestOutcome& outcome = outcomes_[request];
     outcome.refill_ns = now_ns - state.admitted_ns;
-    if (state.real_end_ns > 0) {
-      (outcome.refill_tier == RefillTier::cold ? measured_cold_s_ : measured_warm_s_)
-          .push_back(static_cast<double>(state.real_end_ns - state.real_begin_ns) * 1e-9);
-    }
     loads_over(request, now_ns);
   }
 }
@@ -286,14 +282,20 @@ void EngineModel::leave_running(std::uint32_t request, Fate fate) {
   ++state.life;
   state.phase = Phase::over;
   outcomes_[request].fate = fate;
+  outcomes_[request].run_ns = now_ns_ - state.admitted_ns;
 }
 
 void EngineModel::write_outcome(ReplayOutcome& outcome) const {
   outcome.requests = outcomes_;
   outcome.hits = hits_;
   outcome.miss = miss_;
-  if (outcome.driver == "drive") {
-    outcome.measured = MeasuredRefill{.warm_s = measured_warm_s_, .cold_s = measured_cold_s_};
+  if (outcome.driver != "drive") return;
+  outcome.measured.emplace();
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    const State& state = states_[r];
+    if (outcomes_[r].refill_ns == 0 || state.real_end_ns == 0) continue;
+    auto& seconds = outcomes_[r].refill_tier == RefillTier::cold ? outcome.measured->cold_s : outcome.measured->warm_s;
+    seconds.push_back(static_cast<double>(state.real_end_ns - state.real_begin_ns) * 1e-9);
   }
 }
 

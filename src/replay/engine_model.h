@@ -69,7 +69,7 @@ class EngineModel {
     std::vector<bool> owned;            // Per input block: shared with others (a block of the core), else private.
     std::vector<Place> computed;        // Per input block behind the prefix, until published.
     std::vector<Place> privates;        // Copies of its own and output blocks.
-    std::int64_t real_begin_ns = 0, real_end_ns = 0;  // Of its loads, drive only.
+    std::int64_t real_begin_ns = 0, real_end_ns = 0;  // Of the loads of its last admission, drive only.
   };
 
   std::span<const BlockId> chain(std::uint32_t request);
@@ -106,7 +106,6 @@ class EngineModel {
   std::int64_t now_ns_ = 0;
   TierBlocks hits_;
   std::uint64_t miss_ = 0;
-  std::vector<double> measured_warm_s_, measured_cold_s_;
 };
 
 }  // namespace tiercel

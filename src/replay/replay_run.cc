@@ -52,6 +52,7 @@ class Run {
 
   void write_outcome(ReplayOutcome& outcome) const {
     engine_.write_outcome(outcome);
+    outcome.late = late_;
     const CoreCounts& counts = core_.counts();
     outcome.lookups = counts.lookups;
     outcome.stored_warm = counts.stored_warm;
@@ -102,6 +103,7 @@ class Run {
     }
     const Completed completed = core_.complete(event.op);
     TIERCEL_TRY(const std::optional<RealSpan> span, executor_.finish(completed.action));
+    if (span && started_ && span->end_ns > real_due_ns(event.time_ns)) ++late_;
     if (span && completed.action.type == ActionType::load) {
       engine_.block_loaded_really(completed.action.block, span->begin_ns, span->end_ns);
     }
@@ -132,10 +134,14 @@ class Run {
   void keep_pace(std::int64_t virtual_ns) {
     if (controls_.pace <= 0) return;
     if (!started_) started_ = {virtual_ns, SystemClock().now_ns()};
-    const auto real_ns = started_->second +
-                         static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) / controls_.pace);
-    const std::int64_t ahead_ns = real_ns - SystemClock().now_ns();
+    const std::int64_t ahead_ns = real_due_ns(virtual_ns) - SystemClock().now_ns();
     if (ahead_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ahead_ns));
+  }
+
+  // When a moment of virtual time comes in real time, at the pace.
+  std::int64_t real_due_ns(std::int64_t virtual_ns) const {
+    return started_->second +
+           static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) / controls_.pace);
   }
 
   Core core_;
@@ -147,6 +153,7 @@ class Run {
   const ReplayControls& controls_;
   const std::size_t request_count_;
   std::size_t arrived_ = 0;
+  std::uint64_t late_ = 0;
   std::optional<std::int64_t> wakeup_ns_;
   std::optional<std::pair<std::int64_t, std::int64_t>> started_;  // {virtual, real}
 };
@@ -222,10 +229,12 @@ Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlaceme
   outcome.byte_rate_factor =
       static_cast<double>(placement.block_bytes()) / static_cast<double>(scaled.payload_bytes);
   Run run(placement, scaled, trace, keys, arrivals_ns, executor, controls);
+  const std::int64_t loop_begin_ns = clock.now_ns();
   TIERCEL_TRY_VOID(run.run());
+  outcome.loop_s = static_cast<double>(clock.now_ns() - loop_begin_ns) * 1e-9;
   run.write_outcome(outcome);
   TIERCEL_TRY_VOID(executor.end(outcome));
-  outcome.wall_s = static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
+  outcome.wall_s = outcome.warm_up_s + static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
   return outcome;
 }
 
