@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
+#include <vector>
 
+#include "base/sha256.h"
 #include "trace/read_trace.h"
 
 namespace tiercel::app {
@@ -29,6 +32,17 @@ Result<Trace> read_trace_with_blocks(const TraceSource& source) {
                             source.path, trace.format));
   }
   return trace;
+}
+
+Result<std::string> file_sha256(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> buffer(1 << 20);
+  Sha256 hash;
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+    hash.update(std::string_view(buffer.data(), static_cast<std::size_t>(file.gcount())));
+  }
+  if (!file.eof()) return fail(Errc::io, fmt::format("{}: could not be read", path));
+  return hex(hash.finish());
 }
 
 }  // namespace tiercel::app

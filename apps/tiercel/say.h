@@ -1,6 +1,8 @@
 // What the commands have in common: how errors are told, and how a trace is opened.
 #pragma once
 
+#include <string>
+
 #include "apps/tiercel/commands.h"
 #include "base/result.h"
 #include "trace/request.h"
@@ -15,5 +17,8 @@ Result<Trace> open_trace(const TraceSource& source);
 
 // The same for commands that look at blocks. Errors: invalid where the format names none.
 Result<Trace> read_trace_with_blocks(const TraceSource& source);
+
+// SHA-256 of a file as stored, in hex. Errors: io.
+Result<std::string> file_sha256(const std::string& path);
 
 }  // namespace tiercel::app

@@ -190,8 +190,12 @@ Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_
   return scaled;
 }
 
+Fingerprint replay_fingerprint(std::uint32_t block_tokens) {
+  return make_fingerprint({.model_weights_id = "replay", .block_tokens = block_tokens});
+}
+
 std::vector<Key> trace_keys(const Trace& trace, std::uint32_t block_tokens) {
-  const Fingerprint fingerprint = make_fingerprint({.model_weights_id = "replay", .block_tokens = block_tokens});
+  const Fingerprint fingerprint = replay_fingerprint(block_tokens);
   std::vector<Key> keys;
   keys.reserve(trace.unique_blocks);
   for (std::uint32_t id = 0; id < trace.unique_blocks; ++id) {

@@ -32,6 +32,9 @@ struct ScaledPlacement {
 
 Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_t payload_bytes);
 
+// What a replay's blocks agree on: a store of its own, never an engine's.
+Fingerprint replay_fingerprint(std::uint32_t block_tokens);
+
 // Names of the trace's blocks: `keys[id]`. Ids are prefix-chained by the format's promise, so each is an engine's hash of
 // its whole prefix, and needs no parent to be unique.
 std::vector<Key> trace_keys(const Trace& trace, std::uint32_t block_tokens);
