@@ -64,7 +64,8 @@ class Composer {
       add_request(session, request, at_ns);
     }
     if (at_ns > kTraceTimeNsMax)
-      return fail(Errc::invalid, "the sessions add up to more than ten years; split the trace");
+      return fail(Errc::invalid,
+                  "the sessions add up to more than a hundred years; split the trace");
     if (user == last_arrival_ns_.size()) last_arrival_ns_.push_back(0);
     last_arrival_ns_[user] = at_ns;
     unique_ += local_.size();
