@@ -1,25 +1,33 @@
 #include "base/checksum.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "base/checksum_kernel.h"
 
 namespace tiercel {
+namespace {
+
+const ChecksumKernel& kernel() {
+  static const ChecksumKernel& best = checksum_avx512_runs() ? kChecksumAvx512
+                                      : checksum_avx2_runs() ? kChecksumAvx2
+                                                             : kChecksumBaseline;
+  return best;
+}
+
+}  // namespace
+
+static_assert(sizeof(Checksum64) == kChecksumStateBytes);
 
 std::uint64_t checksum64(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
+  return kernel().once(bytes.data(), bytes.size());
 }
 
-struct Checksum64::State {
-  XXH3_state_t xxh;
-};
-
-Checksum64::Checksum64() : state_(std::make_unique<State>()) { XXH3_64bits_reset(&state_->xxh); }
-Checksum64::~Checksum64() = default;
+void Checksum64::reset() { kernel().reset(state_.data()); }
 
 void Checksum64::update(std::span<const std::byte> bytes) {
-  XXH3_64bits_update(&state_->xxh, bytes.data(), bytes.size());
+  kernel().update(state_.data(), bytes.data(), bytes.size());
 }
 
-std::uint64_t Checksum64::finish() const { return XXH3_64bits_digest(&state_->xxh); }
+std::uint64_t Checksum64::finish() const { return kernel().finish(state_.data()); }
+
+const char* checksum_kernel_name() { return kernel().name; }
 
 }  // namespace tiercel

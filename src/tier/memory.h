@@ -25,7 +25,7 @@ struct Piece {
   MemoryKind kind = MemoryKind::host;
   std::uint16_t device = 0;       // Only for MemoryKind::device.
   std::byte* pointer = nullptr;   // Only for MemoryKind::host: valid in this process alone.
-  Handle handle;                  // For arena and device.
+  Handle handle = {};                 // For arena and device.
   std::uint64_t bytes = 0;
 };
 

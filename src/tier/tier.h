@@ -45,10 +45,10 @@ enum class Outcome : std::uint8_t { delivered, miss, error };
 struct Op {
   OpType type = OpType::load;
   std::uint8_t priority = 0;     // Lower goes first where the tier can choose.
-  Key key;
-  Fingerprint fingerprint;
-  Place place;
-  ScatterList memory;
+  Key key = {};
+  Fingerprint fingerprint = {};
+  Place place = {};
+  ScatterList memory = {};
   std::int64_t deadline_ns = 0;  // On the tier's clock; 0 = none. Past it an op not yet started ends in Errc::cancelled.
   std::uint64_t tag = 0;         // Comes back in the completion.
 };
@@ -59,7 +59,7 @@ struct Completion {
   Ticket ticket = 0;
   std::uint64_t tag = 0;
   Outcome outcome = Outcome::error;
-  Error error;  // Only for Outcome::error.
+  Error error = {};  // Only for Outcome::error.
 };
 
 struct TierCapabilities {

@@ -1,0 +1,234 @@
+// The cold tier: records in a segment log on a local disk.
+//
+// Shape   Places are chosen by the caller (tier/segment_format.h has the geometry). Within one life of a segment, stores come
+//         with growing offsets, the first at kSegmentHeaderBytes; gaps are allowed, and so is storing into several segments.
+// Writes  Adjacent stores become one request of up to request_bytes_max, straight from their scatter lists; only the first page
+//         of each head passes through staging, where the place echo is put in. Memory that direct I/O cannot take (alignment,
+//         very many pieces) is bounced. A store waits for company while other writes are under way, never beyond them.
+// Loads   Adjacent loads are read together. Each record is delivered only after place echo, head, key, fingerprint and every
+//         chunk checksum fit. A place that was never written in the segment's present life is a miss or an error, not bytes.
+// Commit  Waits for the writes of earlier stores, then syncs every file they touched. Later stores are written meanwhile.
+//         Once a sync failed, nobody knows what is durable: every later store and commit fails, loads go on.
+// Seal    Closes the segment to stores and completes at once; its footer is written once its records are durable, that is
+//         after the next commit, and is itself durable with the one after. Until then a restart walks the segment.
+// Reclaim Forgets the segment's life. The next store to it starts a new one, in place.
+// Cap     StoreDirectory reserves a segment before its first store; no_space then is the outcome of that store, and nothing
+//         else is lost.
+// Restart open() finds every record that a completed commit covered, and perhaps later ones; see Recovered.
+// Threads As in tier.h. open() may run on another thread than the one that uses the tier.
+// Source  docs/adr/0001-interfaces-that-last.md, docs/formats/store.md
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "io/disk.h"
+#include "tier/arena.h"
+#include "tier/link_meter.h"
+#include "tier/record_check.h"
+#include "tier/staging_pool.h"
+#include "tier/store_directory.h"
+#include "tier/tier.h"
+
+namespace tiercel {
+
+struct NvmeOptions {
+  StoreGeometry geometry;
+  StoreStart start = StoreStart::recover;
+  const Clock* clock = nullptr;  // Must outlive the tier, as must disk and arena.
+  const Arena* arena = nullptr;  // Resolves handles.
+  std::span<std::byte> staging =
+      {};  // Page-aligned, NvmeTier::staging_bytes() of it; empty: the tier maps its own.
+  std::size_t queue_ops_max = 4096;  // Undelivered completions count.
+  // Source: docs/performance.md: 1-4 MiB requests with 4-16 MiB under way saturate the disk, more only adds latency.
+  std::uint32_t depth = 32;
+  std::uint64_t request_bytes_max = 1 * kMiB;
+  std::uint64_t bytes_in_flight_max = 8 * kMiB;  // Each way.
+  std::uint32_t bounce_slots = 4;
+  IoEngine engine = IoEngine::best;
+};
+
+struct RecoveredRecord {
+  Key key;
+  Key parent;  // All zero at the head of a chain.
+  PrefixHash prefix;
+  Fingerprint fingerprint;
+  Kind kind;
+  std::uint32_t token_count = 0;
+  Place place;
+};
+
+// A segment with records, found at open. It is closed to stores until it is reclaimed, whether it was sealed or not.
+struct RecoveredSegment {
+  std::uint32_t segment = 0;
+  std::uint64_t sequence = 0;
+  bool sealed = false;  // Had a good footer; else it was walked, and got one now.
+  std::uint64_t data_end = 0;
+  std::vector<RecoveredRecord> records;
+};
+
+struct Recovered {
+  std::vector<RecoveredSegment>
+      segments;  // In order of sequence: a later record of a key stands for an earlier one.
+  std::uint64_t torn = 0;              // Damaged records passed over.
+  std::uint64_t dropped_segments = 0;  // Files whose header and footer were both damaged.
+  std::uint64_t epoch = 0;
+  double open_s = 0;
+};
+
+class NvmeTier final : public Tier {
+ public:
+  struct Opened;
+  static Result<Opened> open(Disk& disk, const std::string& directory, const NvmeOptions& options);
+
+  // What `options.staging` must hold for a store of this geometry (segment_bytes and record_bytes_max set).
+  static std::uint64_t staging_bytes(const NvmeOptions& options, const StoreGeometry& geometry);
+
+  // Waits for what is under way; a last commit is the caller's business.
+  ~NvmeTier() override;
+
+  const TierCapabilities& capabilities() const override { return capabilities_; }
+  Result<Ticket> submit(std::span<const Op> ops) override;
+  std::size_t poll(std::vector<Completion>& out) override;
+  std::size_t wait(std::vector<Completion>& out, std::int64_t timeout_ns) override;
+  void cancel(Ticket ticket) override;
+  TierStats stats() const override;
+  LinkEstimate link() const override;
+
+  const Superblock& superblock() const { return directory_->superblock(); }
+  std::uint32_t segment_count_max() const { return directory_->segment_count_max(); }
+  std::uint64_t physical_bytes() const { return directory_->physical_bytes(); }
+  const char* engine_name() const { return queue_->engine_name(); }
+  std::vector<std::string> notes() const;  // Fallbacks, one sentence each.
+
+ private:
+  struct Segment {
+    bool used = false;  // Has a life.
+    bool header_due = false;
+    bool closed = false;      // Sealed or recovered: no stores.
+    bool footer_due = false;  // Sealed, footer not written yet.
+    bool footer_in_flight = false;
+    bool dirty = false;  // Written since its last sync was started.
+    bool syncing = false;
+    SegmentLife life;
+    std::uint64_t next_offset = kSegmentHeaderBytes;
+    std::uint32_t stores = 0, loads = 0;  // Ops under way.
+    std::vector<FooterEntry> entries;     // Of this life, until the footer is written.
+  };
+
+  // An op between submit and completion.
+  struct Active {
+    Op op;
+    Ticket ticket = 0;
+    std::uint64_t group = 0;  // Of a store or a commit.
+    Spans spans;
+    FooterEntry entry;          // Of a store.
+    std::span<std::byte> page;  // Staged first page of a store.
+    std::span<std::byte> slot;  // Bounce memory.
+  };
+
+  enum class JobType : std::uint8_t { read, write, sync_segment, sync_directory, footer };
+
+  // A request on the queue.
+  struct Job {
+    JobType type = JobType::read;
+    std::uint32_t segment = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t format_bytes = 0;
+    std::int64_t started_ns = 0;
+    std::vector<std::uint32_t> ops = {};
+    std::span<std::byte> header_page = {};  // Of a write that starts a life.
+  };
+
+  NvmeTier(Disk& disk, const NvmeOptions& options);
+  Result<void> set_up(const std::string& directory);
+  Result<Recovered> recover();
+  Result<void> close_recovered(std::uint32_t index, const Footer& footer);
+
+  // nvme_tier.cc: what is asked, and in which order it may happen.
+  struct SegmentPlan;
+  Result<void> check(const Op& op, std::vector<SegmentPlan>& plans, Active& active) const;
+  SegmentPlan& plan_of(std::vector<SegmentPlan>& plans, std::uint32_t segment) const;
+  void accept(Active active);
+  void pump(bool patient);
+  void start_commits();
+  void start_footer(std::uint32_t segment);
+  void finish(std::uint32_t id, Outcome outcome, Error error = {});
+  void drop_empty_groups();
+  bool end_early(std::uint32_t id);
+  std::size_t deliver(std::vector<Completion>& out);
+
+  // nvme_transfer.cc: how it is carried out.
+  void start_loads();
+  void start_stores(bool patient);
+  bool prepare_store(Active& active, std::vector<IoPiece>& pieces);
+  bool prepare_load(Active& active, std::vector<IoPiece>& pieces);
+  bool reachable(const Active& active) const;
+  void start_run(std::uint32_t index, std::vector<std::uint32_t> ops, std::vector<IoPiece> pieces,
+                 bool fresh_file);
+  std::uint32_t take_job(JobType type, std::uint32_t segment);
+  void submit_job(std::uint32_t job, File& file, IoType type, std::uint64_t offset,
+                  std::vector<IoPiece> pieces);
+  void reap(std::int64_t timeout_ns);
+  void complete(const IoCompletion& completion);
+  void complete_read(Job& job, const Result<void>& result);
+  void complete_write(Job& job, const Result<void>& result);
+  void complete_sync(Job& job, const Result<void>& result);
+  void complete_footer(Job& job, const Result<void>& result);
+  Result<bool> verify(Active& active);
+
+  Disk& disk_;
+  NvmeOptions options_;
+  TierCapabilities capabilities_;
+  std::unique_ptr<Arena> own_memory_;  // Where no staging was given.
+  std::unique_ptr<StoreDirectory> directory_;
+  std::unique_ptr<StagingPool> staging_;
+  std::span<std::byte> footer_buffer_;
+  bool footer_buffer_busy_ = false;  // One footer at a time.
+
+  std::vector<Segment> segments_;
+  std::uint64_t next_sequence_ = 1;
+  bool directory_dirty_ = false;
+  std::optional<Error> failed_;  // Set by a failed sync or header: no more stores.
+
+  std::vector<Active> active_;
+  std::vector<std::uint32_t> free_active_;
+  std::vector<Job> jobs_;
+  std::vector<std::uint32_t> free_jobs_;
+  std::vector<Completion> done_;
+  Ticket next_ticket_ = 1;
+
+  std::deque<std::uint32_t> waiting_loads_;  // By priority, then in order of submit.
+  std::deque<std::uint32_t> waiting_stores_;
+  std::uint64_t read_bytes_ = 0, write_bytes_ = 0;  // Under way.
+  std::uint32_t write_jobs_ = 0;
+  std::uint32_t header_jobs_ = 0;  // Segment headers on their way without a record.
+
+  // Stores belong to groups; a commit closes one. groups_[i] counts the stores under way of group first_group_ + i.
+  std::deque<std::uint32_t> groups_{0};
+  std::uint64_t first_group_ = 0;
+  std::deque<std::uint32_t> waiting_commits_;
+  std::vector<std::uint32_t> committing_;
+  static constexpr std::uint32_t kDirectory = 0xffffffff;
+  std::deque<std::uint32_t> waiting_syncs_;  // Segments, or kDirectory.
+  std::uint32_t syncs_left_ = 0;
+  std::optional<Error> sync_error_;
+
+  std::unique_ptr<IoQueue> queue_;  // Destroyed first: it waits for what uses the memory above.
+  std::vector<IoCompletion> reaped_;
+
+  mutable Mutex mutex_;
+  TierStats stats_ GUARDED_BY(mutex_);
+  LinkMeter meter_ GUARDED_BY(mutex_);
+};
+
+struct NvmeTier::Opened {
+  std::unique_ptr<NvmeTier> tier;
+  Recovered recovered;
+};
+
+}  // namespace tiercel

@@ -1,0 +1,143 @@
+// The geometry and the formats of the segment log: segment header, place echo, footer. docs/formats/segment.md has bytes.
+//
+// Shape   One segment is one file of segment_bytes:
+//
+//           0                  segment header, one page
+//           4096               records, each a multiple of 4096 bytes, back to back in order of their places
+//           ...                free
+//           size - footer      footer, written when the segment is sealed: entries, zeros, and a 64-byte trailer at the very
+//                              end, so that the trailer is found without knowing how many entries there are
+//
+// Life    A segment is reused in place, so old bytes lie behind new ones. Each life has a name {sequence, epoch}: the sequence
+//         grows with every life of any segment of the store, the epoch with every open of the store. Header, footer and every
+//         record (through the place echo in its head page) carry the life; what carries another one is not there.
+// Layout  Little-endian, serialised field by field; no struct is ever copied to disk.
+// Threads Pure functions.
+// Source  docs/adr/0001-interfaces-that-last.md; replay.md section 4 (segments of at least eight records, chosen by the core).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/byte_size.h"
+#include "base/result.h"
+#include "kv/key.h"
+#include "kv/kind.h"
+
+namespace tiercel {
+
+inline constexpr std::uint64_t kPageBytes = 4096;
+inline constexpr std::uint64_t kSegmentHeaderBytes = kPageBytes;  // Records start here.
+inline constexpr std::uint64_t kFooterEntryBytes = 96;
+inline constexpr std::uint64_t kFooterTrailerBytes = 64;
+inline constexpr std::uint64_t kSegmentRecordsMin =
+    8;  // A segment holds at least so many of the largest record.
+
+// What the store's other files may take of the capacity: superblock, lock, the file system's own blocks of the directory.
+inline constexpr std::uint64_t kStoreMetadataBytes = 8 * kPageBytes;
+// What a file system may add to a segment file for its extent map.
+inline constexpr std::uint64_t kSegmentSlackBytes = kPageBytes;
+
+// Bytes of the footer of a segment that holds `records`.
+constexpr std::uint64_t footer_bytes(std::uint64_t records) {
+  return align_up(kFooterTrailerBytes + kFooterEntryBytes * records, kPageBytes);
+}
+
+// True where a record of `record_bytes` at `data_end` still leaves room for the footer; `records` counts it already.
+constexpr bool segment_has_room(std::uint64_t segment_bytes, std::uint64_t data_end,
+                                std::uint64_t record_bytes, std::uint64_t records) {
+  return data_end + record_bytes + footer_bytes(records) <= segment_bytes;
+}
+
+// The smallest segment that holds kSegmentRecordsMin records of `record_bytes_max`.
+constexpr std::uint64_t segment_bytes_min(std::uint64_t record_bytes_max) {
+  return kSegmentHeaderBytes + kSegmentRecordsMin * record_bytes_max +
+         footer_bytes(kSegmentRecordsMin);
+}
+
+// How many segments fit under a hard cap on physical bytes, metadata included.
+constexpr std::uint32_t segments_max(std::uint64_t capacity_bytes, std::uint64_t segment_bytes) {
+  if (capacity_bytes <= kStoreMetadataBytes) return 0;
+  return static_cast<std::uint32_t>((capacity_bytes - kStoreMetadataBytes) /
+                                    (segment_bytes + kSegmentSlackBytes));
+}
+
+using StoreUuid = std::array<std::uint8_t, 16>;
+
+struct SegmentLife {
+  std::uint64_t sequence = 0;  // 1 is the first; 0 is no life.
+  std::uint64_t epoch = 0;
+
+  bool operator==(const SegmentLife&) const = default;
+};
+
+struct SegmentHeader {
+  StoreUuid store{};
+  std::uint32_t segment = 0;
+  SegmentLife life;
+  std::uint64_t segment_bytes = 0;
+
+  bool operator==(const SegmentHeader&) const = default;
+};
+
+// Writes one page. Requires page.size() == kPageBytes.
+void encode_segment_header(const SegmentHeader& header, std::span<std::byte> page);
+
+// Errors: corrupt  magic, version or checksum are wrong; says which.
+Result<SegmentHeader> parse_segment_header(std::span<const std::byte> page);
+
+// Where a record was meant to lie. It stands in the placement area of the record's first page (kv/record.h), which the
+// record's own checksum leaves out, and has its own: so a write or a read that went astray, or a record of an earlier life,
+// is told from a good one although its bytes are intact.
+struct PlaceEcho {
+  StoreUuid store{};
+  std::uint32_t segment = 0;
+  std::uint64_t offset = 0;
+  SegmentLife life;
+
+  bool operator==(const PlaceEcho&) const = default;
+};
+
+inline constexpr std::size_t kPlaceEchoBytes = 64;
+void encode_place_echo(const PlaceEcho& echo, std::span<std::byte, kPlaceEchoBytes> out);
+Result<PlaceEcho> parse_place_echo(std::span<const std::byte, kPlaceEchoBytes> in);
+
+// What the index says about one record: enough to find it and to rebuild the chains without reading it.
+struct FooterEntry {
+  Key key;
+  Key parent;  // All zero at the head of a chain.
+  PrefixHash prefix;
+  Fingerprint fingerprint;
+  Kind kind;
+  std::uint32_t token_count = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t head_checksum = 0;
+
+  bool operator==(const FooterEntry&) const = default;
+};
+
+struct Footer {
+  StoreUuid store{};
+  std::uint32_t segment = 0;
+  SegmentLife life;
+  std::uint64_t data_end = 0;  // One past the last record.
+  std::vector<FooterEntry> entries = {};
+
+  bool operator==(const Footer&) const = default;
+};
+
+// The footer's bytes, footer_bytes(entries.size()) of them; they end where the segment ends.
+std::vector<std::byte> encode_footer(const Footer& footer);
+
+// How many bytes before the end of the segment the footer starts, from the last page alone; nullopt where there is no footer.
+std::optional<std::uint64_t> footer_bytes_from_trailer(std::span<const std::byte> last_page,
+                                                       std::uint64_t segment_bytes);
+
+// Errors: corrupt  anything that does not hold together, entries that overlap or leave the segment included.
+Result<Footer> parse_footer(std::span<const std::byte> bytes, std::uint64_t segment_bytes);
+
+}  // namespace tiercel

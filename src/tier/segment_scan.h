@@ -1,0 +1,55 @@
+// Reads a segment back: from its footer where that is good, else record by record. For restart, inspect and verify.
+//
+// Law     Only records of the segment's present life that verify are found. Where a record is damaged (a torn write, a flipped
+//         bit) the walk goes on page by page until the next good head: one lost record never hides those behind it.
+//         A good footer is trusted without reading records: it is written only after they are durable.
+// Cost    Footer: two reads. Walk: the whole segment once.
+// Threads One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "io/disk.h"
+#include "tier/segment_format.h"
+
+namespace tiercel {
+
+struct ScanOptions {
+  StoreUuid store{};
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t record_bytes_max = 0;
+  bool walk_always = false;  // Verify: read every record although the footer is good, and compare.
+};
+
+enum class SegmentState : std::uint8_t {
+  free,    // Preallocated, never used, or of no store of ours.
+  open,    // Records, but no good footer.
+  sealed,  // A good footer.
+};
+
+struct SegmentScan {
+  SegmentState state = SegmentState::free;
+  SegmentLife life;
+  std::uint64_t data_end = kSegmentHeaderBytes;
+  std::vector<FooterEntry> records;  // By offset.
+  std::uint64_t torn = 0;            // Damaged records of this life.
+  bool header_damaged =
+      false;  // Neither blank nor good: with no footer, all of the segment is lost.
+  std::vector<std::string>
+      complaints;  // What verify would tell, one sentence each; at most kComplaintsMax.
+  std::uint64_t bytes_read = 0;
+};
+
+inline constexpr std::size_t kComplaintsMax = 20;
+
+// What scan_segment() needs as scratch memory, aligned to a page.
+std::uint64_t scan_buffer_bytes(std::uint64_t record_bytes_max);
+
+// Errors: io  the device refused; damage is not an error but a finding.
+Result<SegmentScan> scan_segment(File& file, std::uint32_t segment, const ScanOptions& options,
+                                 std::span<std::byte> buffer);
+
+}  // namespace tiercel
