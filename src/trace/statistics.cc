@@ -176,7 +176,7 @@ std::vector<TurnBin> turn_bins(const Trace& trace, const std::vector<std::uint32
   return bins;
 }
 
-Percentiles lengths(const Trace& trace, std::uint32_t Request::*length) {
+Distribution lengths(const Trace& trace, std::uint32_t Request::*length) {
   std::vector<WeightedValue> values;
   values.reserve(trace.requests.size());
   for (const Request& request : trace.requests) {
@@ -187,7 +187,7 @@ Percentiles lengths(const Trace& trace, std::uint32_t Request::*length) {
 
 }  // namespace
 
-Percentiles percentiles(std::vector<WeightedValue> values) {
+Distribution percentiles(std::vector<WeightedValue> values) {
   if (values.empty()) return {};
   const RankedValues ranked(std::move(values));
   return {.mean = ranked.mean(),
