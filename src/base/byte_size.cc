@@ -3,29 +3,37 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <charconv>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <span>
 
 namespace tiercel {
 namespace {
 
+constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::size_t kQuotedMax = 60;  // Of a wrong text, in an error: enough to find it.
+
 struct Unit {
   std::string_view name;
-  double factor;
+  std::uint64_t factor;
 };
 
 constexpr std::array<Unit, 9> kByteUnits{{{"B", 1},
-                                          {"KB", 1e3},
-                                          {"MB", 1e6},
-                                          {"GB", 1e9},
-                                          {"TB", 1e12},
-                                          {"KiB", 1024.0},
-                                          {"MiB", 1048576.0},
-                                          {"GiB", 1073741824.0},
-                                          {"TiB", 1099511627776.0}}};
-constexpr std::array<Unit, 6> kTimeUnits{
-    {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}, {"min", 60e9}, {"h", 3600e9}}};
+                                          {"KB", 1'000},
+                                          {"MB", 1'000'000},
+                                          {"GB", 1'000'000'000},
+                                          {"TB", 1'000'000'000'000},
+                                          {"KiB", kKiB},
+                                          {"MiB", kMiB},
+                                          {"GiB", kGiB},
+                                          {"TiB", 1024 * kGiB}}};
+constexpr std::array<Unit, 6> kTimeUnits{{{"ns", 1},
+                                          {"us", 1'000},
+                                          {"ms", 1'000'000},
+                                          {"s", 1'000'000'000},
+                                          {"min", 60'000'000'000},
+                                          {"h", 3'600'000'000'000}}};
 
 std::string_view trim(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -33,55 +41,78 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-Result<std::uint64_t> parse_with_unit(std::string_view text, std::span<const Unit> units,
-                                      std::string_view example) {
-  const std::string_view trimmed = trim(text);
-  const std::size_t digits = trimmed.find_first_not_of("0123456789.");
-  const std::string_view number = trimmed.substr(0, digits);
-  const std::string_view name =
-      digits == std::string_view::npos ? "" : trim(trimmed.substr(digits));
-  double value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  const bool number_ok = error == std::errc() && end == number.data() + number.size();
-  for (const Unit& unit : units) {
-    if (!number_ok || unit.name != name) continue;
-    const double scaled = std::round(value * unit.factor);
-    if (scaled >= 9.2e18) break;
-    return static_cast<std::uint64_t>(scaled);
+// "12.5" in units of `factor`, rounded half up. Whole numbers stay exact over all 63 bits: they never pass through a
+// double. Empty where it is no number.
+struct Scaled {
+  std::uint64_t value = 0;
+  bool fits = true;
+};
+std::optional<Scaled> scale(std::string_view number, std::uint64_t factor) {
+  const std::size_t dot = number.find('.');
+  const std::string_view whole = number.substr(0, dot);
+  const std::string_view fraction =
+      dot == std::string_view::npos ? std::string_view() : number.substr(dot + 1);
+  if ((whole.empty() && fraction.empty()) || fraction.find('.') != std::string_view::npos) {
+    return std::nullopt;
   }
+  unsigned __int128 value = 0;
+  for (const char digit : whole) {
+    value = value * 10 + static_cast<unsigned>(digit - '0');
+    if (value > kLargest) return Scaled{.fits = false};
+  }
+  value *= factor;
+  double part = 0;  // Below 1, so part * factor stays far below 2^53: exact enough to round.
+  for (auto digit = fraction.rbegin(); digit != fraction.rend(); ++digit) {
+    part = (part + (*digit - '0')) / 10;
+  }
+  value += static_cast<std::uint64_t>(std::round(part * static_cast<double>(factor)));
+  if (value > kLargest) return Scaled{.fits = false};
+  return Scaled{.value = static_cast<std::uint64_t>(value)};
+}
+
+Result<std::uint64_t> parse_with_unit(std::string_view text, std::span<const Unit> units,
+                                      std::string_view per, std::string_view example) {
+  std::string_view trimmed = trim(text);
+  const std::size_t digits = trimmed.find_first_not_of("0123456789.");
+  std::string_view name = digits == std::string_view::npos ? "" : trim(trimmed.substr(digits));
+  const bool has_per = name.ends_with(per);
+  if (has_per) name.remove_suffix(per.size());
   std::string names;
-  for (const Unit& unit : units) names += fmt::format("{}{}", names.empty() ? "" : ", ", unit.name);
-  return fail(Errc::invalid, fmt::format("\"{}\" is not a number with a unit ({}); write e.g. \"{}\"",
-                                         text.substr(0, 60), names, example));
+  for (const Unit& unit : units) {
+    names += fmt::format("{}{}{}", names.empty() ? "" : ", ", unit.name, per);
+    if (!has_per || unit.name != name) continue;
+    const auto scaled = scale(trimmed.substr(0, digits), unit.factor);
+    if (!scaled) continue;
+    if (scaled->fits) return scaled->value;
+    return fail(Errc::invalid, fmt::format("\"{}\" is too large: it does not fit into 63 bits; "
+                                           "write e.g. \"{}\"",
+                                           text.substr(0, kQuotedMax), example));
+  }
+  return fail(Errc::invalid,
+              fmt::format("\"{}\" is not a number with a unit ({}); write e.g. \"{}\"",
+                          text.substr(0, kQuotedMax), names, example));
 }
 
 std::string exact(std::uint64_t value, std::span<const Unit> units, std::string_view suffix) {
   const Unit* best = &units[0];
   for (const Unit& unit : units) {
-    const auto factor = static_cast<std::uint64_t>(unit.factor);
-    if (value != 0 && value % factor == 0 && factor > best->factor) best = &unit;
+    if (value != 0 && value % unit.factor == 0 && unit.factor > best->factor) best = &unit;
   }
-  return fmt::format("{} {}{}", value / static_cast<std::uint64_t>(best->factor), best->name,
-                     suffix);
+  return fmt::format("{} {}{}", value / best->factor, best->name, suffix);
 }
 
 }  // namespace
 
 Result<std::uint64_t> parse_byte_size(std::string_view text) {
-  return parse_with_unit(text, kByteUnits, "64 GiB");
+  return parse_with_unit(text, kByteUnits, "", "64 GiB");
 }
 
 Result<std::uint64_t> parse_byte_rate(std::string_view text) {
-  std::string_view rate = trim(text);
-  if (!rate.ends_with("/s")) {
-    return fail(Errc::invalid, fmt::format("\"{}\" is not a rate; write e.g. \"3 GB/s\"", text));
-  }
-  rate.remove_suffix(2);
-  return parse_with_unit(rate, kByteUnits, "3 GB/s");
+  return parse_with_unit(text, kByteUnits, "/s", "3 GB/s");
 }
 
 Result<std::int64_t> parse_duration_ns(std::string_view text) {
-  TIERCEL_TRY(const std::uint64_t ns, parse_with_unit(text, kTimeUnits, "30 ms"));
+  TIERCEL_TRY(const std::uint64_t ns, parse_with_unit(text, kTimeUnits, "", "30 ms"));
   return static_cast<std::int64_t>(ns);
 }
 

@@ -1,7 +1,8 @@
 // Byte sizes, rates and durations as people write them: "64 GiB", "3 GB/s", "30 ms".
 //
 // Units   B, KB MB GB TB (powers of 1000), KiB MiB GiB TiB (powers of 1024); a bare number is refused, so a file never
-//         leaves the unit to the reader. Durations: ns us ms s min h. Fractions are allowed ("1.5 GiB"), signs are not.
+//         leaves the unit to the reader. Durations: ns us ms s min h. Whole numbers are exact; fractions are allowed
+//         ("1.5 GiB") and round to the nearest byte or nanosecond; signs and exponents are not.
 // Errors  invalid, naming the text and the accepted units; also for what does not fit into 63 bits.
 #pragma once
 
@@ -27,7 +28,7 @@ Result<std::uint64_t> parse_byte_count(std::string_view text);
 // The shortest exact spelling with a binary unit ("110 GiB"), bytes where none divides: parse gives the same value back.
 std::string exact_byte_size(std::uint64_t bytes);
 std::string exact_byte_rate(std::uint64_t bytes_per_s);  // Decimal units: links are sold in them.
-std::string exact_duration(std::int64_t ns);
+std::string exact_duration(std::int64_t ns);             // Requires ns >= 0.
 
 // For people: three digits ("1.23 GiB"), never parsed back.
 std::string pretty_byte_size(std::uint64_t bytes);

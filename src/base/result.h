@@ -13,11 +13,11 @@
 namespace tiercel {
 
 enum class Errc : std::uint8_t {
-  busy,         // Nothing changed: retry.
-  no_space,     // Evict or pick another tier, then retry.
-  corrupt,      // Checksum, key or fingerprint mismatch: drop the block, let the engine recompute it.
-  io,           // The device refused (see os_errno): take the tier out of service.
-  invalid,      // The request or its input is wrong: fix the caller or the file that `what` names.
+  busy,      // Nothing changed: retry.
+  no_space,  // Evict or pick another tier, then retry.
+  corrupt,   // Checksum, key or fingerprint mismatch: drop the block, let the engine recompute it.
+  io,        // The device refused (see os_errno): take the tier out of service.
+  invalid,   // The request or its input is wrong: fix the caller or the file that `what` names.
   unavailable,  // This machine cannot do it (no O_DIRECT, no ring, no permission): downgrade or stop.
   cancelled,    // The caller took it back, or its deadline passed; source and destination are free.
 };
@@ -52,15 +52,15 @@ Error fail_errno(std::string what, int os_errno);
 #define TIERCEL_CONCAT(a, b) TIERCEL_CONCAT_INNER(a, b)
 
 // TIERCEL_TRY(auto file, disk.open(path)): takes the value or returns the error of the enclosing function.
-#define TIERCEL_TRY(declaration, expression)                                        \
-  auto TIERCEL_CONCAT(tiercel_try_, __LINE__) = (expression);                       \
-  if (!TIERCEL_CONCAT(tiercel_try_, __LINE__)) [[unlikely]] {                       \
-    return std::move(TIERCEL_CONCAT(tiercel_try_, __LINE__)).error();               \
-  }                                                                                 \
+#define TIERCEL_TRY(declaration, expression)                          \
+  auto TIERCEL_CONCAT(tiercel_try_, __LINE__) = (expression);         \
+  if (!TIERCEL_CONCAT(tiercel_try_, __LINE__)) [[unlikely]] {         \
+    return std::move(TIERCEL_CONCAT(tiercel_try_, __LINE__)).error(); \
+  }                                                                   \
   declaration = std::move(*TIERCEL_CONCAT(tiercel_try_, __LINE__))
 
 // TIERCEL_TRY_VOID(file.sync()): the same for Result<void>.
-#define TIERCEL_TRY_VOID(expression)                                                \
-  if (auto tiercel_try_void = (expression); !tiercel_try_void) [[unlikely]] {       \
-    return std::move(tiercel_try_void).error();                                     \
+#define TIERCEL_TRY_VOID(expression)                                          \
+  if (auto tiercel_try_void = (expression); !tiercel_try_void) [[unlikely]] { \
+    return std::move(tiercel_try_void).error();                               \
   }

@@ -69,7 +69,8 @@ std::vector<PrefixHash> make_chain(std::span<const std::byte> tenant_salt,
   std::vector<PrefixHash> chain;
   std::optional<PrefixHash> parent;
   for (std::size_t first = 0; first < tokens.size(); first += block_tokens) {
-    const auto block = tokens.subspan(first, std::min<std::size_t>(block_tokens, tokens.size() - first));
+    const auto block =
+        tokens.subspan(first, std::min<std::size_t>(block_tokens, tokens.size() - first));
     parent = make_prefix_hash(tenant_salt, parent, static_cast<std::uint32_t>(block.size()),
                               ChainContent::tokens, std::as_bytes(block));
     chain.push_back(*parent);
@@ -79,7 +80,8 @@ std::vector<PrefixHash> make_chain(std::span<const std::byte> tenant_salt,
 
 Key make_key(const PrefixHash& prefix, const Fingerprint& fingerprint, const Kind& kind) {
   Serial serial("tiercel key 1");
-  serial.raw(std::as_bytes(std::span(prefix.bytes))).raw(std::as_bytes(std::span(fingerprint.bytes)));
+  serial.raw(std::as_bytes(std::span(prefix.bytes)))
+      .raw(std::as_bytes(std::span(fingerprint.bytes)));
   serial.number(kind.id).number(static_cast<std::uint64_t>(kind.reach)).number(kind.window_tokens);
   return serial.name<Key>();
 }

@@ -40,12 +40,13 @@ Fingerprint make_fingerprint(const FingerprintParts& parts);
 // Shape of `content`: the tokens of this block as little-endian uint32, or the engine's own block hash as bytes; the two
 // have different tags, so they never collide.
 enum class ChainContent : std::uint8_t { tokens = 0, engine_hash = 1 };
-PrefixHash make_prefix_hash(std::span<const std::byte> tenant_salt, const std::optional<PrefixHash>& parent,
-                            std::uint32_t token_count, ChainContent content_type,
-                            std::span<const std::byte> content);
+PrefixHash make_prefix_hash(std::span<const std::byte> tenant_salt,
+                            const std::optional<PrefixHash>& parent, std::uint32_t token_count,
+                            ChainContent content_type, std::span<const std::byte> content);
 
 // The prefix hashes of a whole prompt: full blocks, then a partial one if tokens remain.
-std::vector<PrefixHash> make_chain(std::span<const std::byte> tenant_salt, std::uint32_t block_tokens,
+std::vector<PrefixHash> make_chain(std::span<const std::byte> tenant_salt,
+                                   std::uint32_t block_tokens,
                                    std::span<const std::uint32_t> tokens);
 
 Key make_key(const PrefixHash& prefix, const Fingerprint& fingerprint, const Kind& kind);

@@ -28,7 +28,7 @@ struct Name128 {
 
 using PrefixHash = Name128<struct PrefixHashTag>;    // Names a position of a chain, without kind.
 using Fingerprint = Name128<struct FingerprintTag>;  // Names everything two caches must agree on.
-using Key = Name128<struct KeyTag>;                  // Names a block: prefix hash + fingerprint + kind.
+using Key = Name128<struct KeyTag>;  // Names a block: prefix hash + fingerprint + kind.
 
 std::string hex(const std::array<std::uint8_t, 16>& bytes);
 template <class Tag>
