@@ -69,7 +69,8 @@ Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
                               .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
                               .epoch = get_number<std::uint64_t>(bytes, 48)};
   if (superblock.segment_bytes % kPageBytes != 0 ||
-      superblock.record_bytes_max > superblock.segment_bytes ||
+      superblock.record_bytes_max >
+          superblock.segment_bytes / kSegmentRecordsMin ||  // Or the next line wraps.
       superblock.segment_bytes < segment_bytes_min(superblock.record_bytes_max)) {
     return fail(Errc::corrupt, "store.meta: its geometry does not hold together");
   }

@@ -92,8 +92,8 @@ SessionStatistics session_statistics(const Trace& trace) {
     ++result.multi_turn_sessions;
     result.multi_turn_requests += size;
   }
-  result.requests = percentiles(std::move(counts));
-  result.gap_s = percentiles(std::move(gaps));
+  result.requests = distribution(std::move(counts));
+  result.gap_s = distribution(std::move(gaps));
   return result;
 }
 
@@ -151,7 +151,7 @@ BlockStatistics block_statistics(const Trace& trace, std::vector<std::uint32_t>&
   };
   result.infinite_hit_ratio = ratio(result.hits, result.accesses);
   result.token_weighted_hit_ratio = ratio(hit_tokens, tokens);
-  result.reuse_gap_s = percentiles(std::move(gaps));
+  result.reuse_gap_s = distribution(std::move(gaps));
   return result;
 }
 
@@ -182,12 +182,12 @@ Distribution lengths(const Trace& trace, std::uint32_t Request::*length) {
   for (const Request& request : trace.requests) {
     values.push_back({.value = static_cast<double>(request.*length)});
   }
-  return percentiles(std::move(values));
+  return distribution(std::move(values));
 }
 
 }  // namespace
 
-Distribution percentiles(std::vector<WeightedValue> values) {
+Distribution distribution(std::vector<WeightedValue> values) {
   if (values.empty()) return {};
   const RankedValues ranked(std::move(values));
   return {.mean = ranked.mean(),

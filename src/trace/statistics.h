@@ -27,7 +27,7 @@ struct WeightedValue {
 };
 
 // All zero where there are no values. Sorts them.
-Distribution percentiles(std::vector<WeightedValue> values);
+Distribution distribution(std::vector<WeightedValue> values);
 
 struct RateStatistics {
   double mean_per_s = 0;  // Over duration_s; 0 where that is 0.

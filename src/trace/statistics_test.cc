@@ -9,7 +9,7 @@ namespace tiercel {
 namespace {
 
 TEST(Distribution, InterpolateBetweenTheTwoNearestRanks) {
-  const Distribution p = percentiles({{10}, {40}, {20}, {30}});
+  const Distribution p = distribution({{10}, {40}, {20}, {30}});
   EXPECT_EQ(p.mean, 25);
   EXPECT_EQ(p.p50, 25);
   EXPECT_DOUBLE_EQ(p.p90, 37);
@@ -17,14 +17,14 @@ TEST(Distribution, InterpolateBetweenTheTwoNearestRanks) {
 }
 
 TEST(Distribution, AWeightIsTheValueThatManyTimes) {
-  const Distribution weighted = percentiles({{5, 3}, {1, 2}});
-  const Distribution plain = percentiles({{1}, {1}, {5}, {5}, {5}});
+  const Distribution weighted = distribution({{5, 3}, {1, 2}});
+  const Distribution plain = distribution({{1}, {1}, {5}, {5}, {5}});
   EXPECT_EQ(weighted.p50, plain.p50);
   EXPECT_EQ(weighted.p90, plain.p90);
   EXPECT_EQ(weighted.mean, plain.mean);
 }
 
-TEST(Distribution, OfNothingAreZero) { EXPECT_EQ(percentiles({}).max, 0); }
+TEST(Distribution, OfNothingAreZero) { EXPECT_EQ(distribution({}).max, 0); }
 
 TraceStatistics statistics_of(const std::string& text) {
   auto trace = parse_trace("t", text, {});
