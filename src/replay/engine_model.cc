@@ -32,14 +32,10 @@ std::uint32_t EngineModel::input_blocks(std::uint32_t request) const {
 }
 
 // The named blocks of a request. A format may name full blocks only; its partial tail is then a private block.
-std::span<const BlockId> EngineModel::chain(std::uint32_t request) {
-  chain_.clear();
-  if (!options_.sharing) return chain_;
-  const auto ids = trace_.blocks(trace_.requests[request]);
-  for (const std::uint32_t id : ids.first(std::min<std::size_t>(ids.size(), input_blocks(request)))) {
-    chain_.push_back(names_[id]);
-  }
-  return chain_;
+std::span<const BlockId> EngineModel::chain(std::uint32_t request) const {
+  if (!options_.sharing) return {};
+  const Request& r = trace_.requests[request];
+  return names_.subspan(r.block_first, std::min(r.block_count, input_blocks(request)));
 }
 
 // A full hit recomputes its last token: the engine needs its logits.

@@ -74,9 +74,11 @@ class Run {
   }
 
  private:
-  // Trace ids in core terms. The parent of a block is its predecessor in the first request that names it.
+  // The trace's accesses in core terms. The parent of a block is its predecessor in the first request that names it.
   std::vector<BlockId> intern(const Trace& trace, std::span<const Key> keys, const ScaledPlacement& scaled) {
     std::vector<BlockId> names(trace.unique_blocks, kNoBlock);
+    std::vector<BlockId> accesses;
+    accesses.reserve(trace.block_ids.size());
     for (const Request& request : trace.requests) {
       BlockId parent = kNoBlock;
       for (const std::uint32_t id : trace.blocks(request)) {
@@ -84,9 +86,10 @@ class Run {
           names[id] = core_.table().intern(keys[id], parent, scaled.payload_bytes, scaled.record_bytes);
         }
         parent = names[id];
+        accesses.push_back(parent);
       }
     }
-    return names;
+    return accesses;
   }
 
   Result<void> handle(const Event& event) {
