@@ -9,16 +9,13 @@
 #include "base/clock.h"
 #include "kv/chain.h"
 #include "kv/record.h"
+#include "placement/contradictions.h"
 #include "replay/engine_model.h"
 #include "replay/link_model.h"
 #include "trace/arrivals.h"
 
 namespace tiercel {
 namespace {
-
-std::uint64_t scaled_bytes(std::uint64_t bytes, std::uint64_t payload, std::uint64_t block_bytes) {
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(bytes) * payload / block_bytes);
-}
 
 // One run: the events, and between them the core's decisions on their way to the executor.
 class Run {
@@ -167,12 +164,8 @@ Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_
   const std::uint64_t block_bytes = placement.block_bytes();
   if (payload_bytes == 0) payload_bytes = placement.replay_payload;
   if (payload_bytes == 0) payload_bytes = block_bytes;
-  if (payload_bytes > block_bytes || payload_bytes % 4096 != 0) {
-    return fail(Errc::invalid,
-                fmt::format("--payload {}: must be a multiple of 4 KiB and at most the block's {}",
-                            payload_bytes, exact_byte_size(block_bytes)));
-  }
-  const auto scale = [&](std::uint64_t bytes) { return scaled_bytes(bytes, payload_bytes, block_bytes); };
+  TIERCEL_TRY_VOID(check_payload(placement, payload_bytes));
+  const auto scale = [&](std::uint64_t bytes) { return scaled_bytes(placement, payload_bytes, bytes); };
   ScaledPlacement scaled;
   scaled.payload_bytes = payload_bytes;
   scaled.record_bytes = record_bytes(payload_bytes, 1);
