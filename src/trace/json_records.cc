@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "trace/json_locate.h"
@@ -129,7 +131,8 @@ struct JsonRecords::Parser {
 
   Result<dom::object> object(std::string_view text) {
     if (text.size() > capacity) {
-      const std::size_t wanted = std::max<std::size_t>(text.size() * 2, std::size_t{4} << 10);
+      const std::size_t wanted =
+          std::bit_ceil(std::max<std::size_t>(text.size(), std::size_t{4} << 10));
       if (json.allocate(wanted, kTraceJsonDepthMax) != simdjson::SUCCESS) {
         return fail(Errc::no_space, "no memory to parse it");
       }

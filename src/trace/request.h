@@ -24,7 +24,7 @@ struct Request {
   std::uint64_t block_first = 0;
   std::uint32_t block_count = 0;
   std::uint32_t session = 0;  // Dense. Given by the format, else derived by prefix extension, else one per request.
-  std::uint32_t turn = 1;     // 1-based position within its session.
+  std::uint32_t turn = 1;     // 1-based position within its session; derived ones are trees: its depth.
 };
 
 struct Trace {
