@@ -60,7 +60,8 @@ struct BlockStatistics {
           // are prefix-chained, as every reader of a trace assumes.
   double infinite_hit_ratio = 0;  // hits / accesses.
   double token_weighted_hit_ratio = 0;
-  Distribution reuse_gap_s;  // Over every access to a block seen before: time since its last access.
+  Distribution
+      reuse_gap_s;  // Over every access to a block seen before: time since its last access.
 };
 
 struct TraceStatistics {
