@@ -8,10 +8,10 @@
 #include "tier/segment_scan.h"
 
 namespace tiercel {
-
 namespace {
 
 constexpr std::uint32_t kStagedPagesMax = 1024;
+constexpr std::uint32_t kDepthMin = 4;  // A store and its segment's header, a footer, a load.
 
 StagingPool::Shape staging_shape(const NvmeOptions& options, std::uint64_t record_bytes_max) {
   const std::uint64_t smallest_record = 2 * kPageBytes;
@@ -36,7 +36,9 @@ std::uint64_t NvmeTier::staging_bytes(const NvmeOptions& options, const StoreGeo
                   scan_buffer_bytes(geometry.record_bytes_max));
 }
 
-NvmeTier::NvmeTier(Disk& disk, const NvmeOptions& options) : disk_(disk), options_(options) {}
+NvmeTier::NvmeTier(Disk& disk, const NvmeOptions& options) : disk_(disk), options_(options) {
+  options_.depth = std::max(options_.depth, kDepthMin);
+}
 
 NvmeTier::~NvmeTier() = default;
 
@@ -54,7 +56,9 @@ Result<void> NvmeTier::set_up(const std::string& directory) {
     return fail(Errc::invalid, fmt::format("the staging memory has {} bytes, {} are needed",
                                            options_.staging.size(), bytes));
   }
-  footer_buffer_ = options_.staging.last(largest_footer(superblock.segment_bytes));
+  const std::uint64_t pool_bytes =
+      StagingPool::bytes_needed(staging_shape(options_, superblock.record_bytes_max));
+  footer_buffer_ = options_.staging.subspan(pool_bytes, largest_footer(superblock.segment_bytes));
   TIERCEL_TRY(queue_, disk_.make_queue({.depth = options_.depth, .engine = options_.engine}));
   segments_.resize(directory_->segment_count_max());
   for (std::uint32_t i = options_.depth; i > 0; --i) free_jobs_.push_back(i - 1);

@@ -124,9 +124,11 @@ void NvmeTier::accept(Active active) {
   switch (a.op.type) {
     case OpType::load: {
       ++segment->loads;
-      const auto later = std::ranges::find_if(waiting_loads_, [&](std::uint32_t other) {
-        return active_[other].op.priority > a.op.priority;
-      });
+      auto later = waiting_loads_.end();  // From the back: most loads are no more urgent than those before.
+      while (later != waiting_loads_.begin() &&
+             active_[*std::prev(later)].op.priority > a.op.priority) {
+        --later;
+      }
       waiting_loads_.insert(later, id);
       break;
     }
