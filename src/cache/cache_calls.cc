@@ -68,6 +68,24 @@ Result<void> CacheImpl::check_chain(const Chain& chain) const {
   return {};
 }
 
+Result<void> CacheImpl::check_memory(const char* call, std::uint32_t block, const ScatterList& memory,
+                                     std::uint64_t bytes) {
+  std::uint64_t left = bytes;
+  for (const Piece& piece : memory) {
+    if (piece.kind != MemoryKind::host || (piece.pointer == nullptr && piece.bytes > 0)) {
+      return fail(Errc::invalid, fmt::format("{}: block {}: a piece that is no host memory", call, block));
+    }
+    if (piece.bytes > left) {  // Subtracted, so that no sum of lengths can overflow.
+      return fail(Errc::invalid, fmt::format("{}: block {} has {} bytes, its pieces more", call, block, bytes));
+    }
+    left -= piece.bytes;
+  }
+  if (left > 0) {
+    return fail(Errc::invalid, fmt::format("{}: block {} has {} bytes, its pieces {}", call, block, bytes, bytes - left));
+  }
+  return {};
+}
+
 std::optional<std::size_t> CacheImpl::kind_index(std::uint16_t id) const {
   const auto found = std::ranges::find(options_.kinds, id, [](const CachedKind& cached) { return cached.kind.id; });
   if (found == options_.kinds.end()) return std::nullopt;
@@ -169,16 +187,7 @@ Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination>
     if (destination.block >= match.blocks_.size()) {
       return fail(Errc::invalid, fmt::format("fetch: block {} of a match of {}", destination.block, match.blocks_.size()));
     }
-    const std::uint64_t bytes = match.blocks_[destination.block].bytes;
-    for (const Piece& piece : destination.memory) {
-      if (piece.kind != MemoryKind::host || (piece.pointer == nullptr && piece.bytes > 0)) {
-        return fail(Errc::invalid, fmt::format("fetch: block {}: a piece that is no host memory", destination.block));
-      }
-    }
-    if (total_bytes(destination.memory) != bytes) {
-      return fail(Errc::invalid, fmt::format("fetch: block {} has {} bytes, its destination {}", destination.block, bytes,
-                                             total_bytes(destination.memory)));
-    }
+    TIERCEL_TRY_VOID(check_memory("fetch", destination.block, destination.memory, match.blocks_[destination.block].bytes));
   }
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());

@@ -90,9 +90,10 @@ inline Prepared prepare(const CacheOptions& options, const Chain& chain, std::ui
       const auto& bytes =
           prepared.memory.emplace_back(content_of(chain.key(k, i), cached.block_bytes(chain.tokens_in(i))));
       const std::span<const std::byte> all(bytes);
+      const std::size_t cut = std::min<std::size_t>(100, all.size());
       prepared.transaction.blocks.push_back({.kind = cached.kind.id,
                                              .index = i,
-                                             .source = {host_piece(all.first(100)), host_piece(all.subspan(100))}});
+                                             .source = {host_piece(all.first(cut)), host_piece(all.subspan(cut))}});
     }
   }
   return prepared;

@@ -107,6 +107,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   // cache_calls.cc, cache_put.cc
   ChainShape shape_of(const Chain& chain) const;
   Result<void> check_chain(const Chain& chain) const;
+  static Result<void> check_memory(const char* call, std::uint32_t block, const ScatterList& memory, std::uint64_t bytes);
   std::optional<std::size_t> kind_index(std::uint16_t id) const;
   Result<std::vector<std::size_t>> kind_indices(std::span<const std::uint16_t> ids) const;
   Result<void> begin_call() REQUIRES(mutex_);

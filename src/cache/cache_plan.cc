@@ -28,12 +28,12 @@ Result<void> check_kind(const CachedKind& cached, std::uint32_t block_tokens, st
                               kind.reach == Reach::window ? "with reach window: give the tokens it reaches back"
                                                           : "without reach window: leave it at 0"));
   }
-  if (cached.block_bytes(block_tokens) == 0) {
-    return refuse(fmt::format("kinds: kind {} has empty blocks: set bytes_per_token or bytes_per_block", kind.id));
-  }
   if (cached.bytes_per_token > kChunkBytesMax / block_tokens || cached.bytes_per_block > kChunkBytesMax ||
       cached.block_bytes(block_tokens) > kChunkBytesMax) {
     return refuse(fmt::format("kinds: kind {}: a block of more than {} bytes", kind.id, kChunkBytesMax));
+  }
+  if (cached.block_bytes(block_tokens) == 0) {
+    return refuse(fmt::format("kinds: kind {} has empty blocks: set bytes_per_token or bytes_per_block", kind.id));
   }
   if (cached.fingerprint == Fingerprint{}) {
     return refuse(fmt::format("kinds: kind {} has no fingerprint: make_fingerprint() says who may share its blocks",

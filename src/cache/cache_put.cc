@@ -32,17 +32,7 @@ Result<void> CacheImpl::check_put(const Chain& chain, const Txn& transaction) co
     if (!seen.emplace(block.kind, block.index).second) {
       return fail(Errc::invalid, fmt::format("put: block {} of kind {} twice", block.index, block.kind));
     }
-    for (const Piece& piece : block.source) {
-      if (piece.kind != MemoryKind::host || (piece.pointer == nullptr && piece.bytes > 0)) {
-        return fail(Errc::invalid, fmt::format("put: block {}: a piece that is no host memory", block.index));
-      }
-    }
-    const std::uint64_t bytes = cached.block_bytes(chain.tokens_in(block.index));
-    if (bytes == 0 || total_bytes(block.source) != bytes) {
-      return fail(Errc::invalid,
-                  fmt::format("put: block {} of kind {} with {} tokens has {} bytes, its source {}", block.index,
-                              block.kind, chain.tokens_in(block.index), bytes, total_bytes(block.source)));
-    }
+    TIERCEL_TRY_VOID(check_memory("put", block.index, block.source, cached.block_bytes(chain.tokens_in(block.index))));
   }
   return {};
 }

@@ -235,6 +235,7 @@ TEST(Cache, AFlippedBitIsAnErrorThenAMissAndNeverDelivered) {
     put_chain(cache, options, cache.chain(tokens));
     ASSERT_TRUE(cache.sync());
   }
+  Cache cache = open_or_die(options);  // Its first look finds everything good.
   // One bit in the body of the fourth record: header page, then 12 KiB each, their first 4 KiB the head.
   const std::string segment = store + "/segment-00000000";
   std::fstream file(segment, std::ios::in | std::ios::out | std::ios::binary);
@@ -246,7 +247,6 @@ TEST(Cache, AFlippedBitIsAnErrorThenAMissAndNeverDelivered) {
   file.put(byte);
   file.close();
 
-  Cache cache = open_or_die(options);
   const Chain chain = cache.chain(tokens);
   auto match = cache.match(chain);
   ASSERT_TRUE(match);
@@ -305,8 +305,9 @@ TEST(Cache, AnEndedPromptGoesFirstButNotWhatOthersShare) {
   ASSERT_TRUE(cache.wait(*cache.put(ended, prepared.transaction), seconds(30)));
   EXPECT_EQ(cache.stats().hints_ended, 1U);
   EXPECT_EQ(cache.stats().hints_ttl_unused, 1U);
-  // Fill warm until something has to go: 341 records of 12 KiB fit, 16 are there.
-  for (std::uint64_t n = 0; n < 33; ++n) put_chain(cache, options, cache.chain(tokens_of(100 + n, 10 * kTokens)));
+  // Fill warm until four blocks have to go: 341 records of 12 KiB fit, 16 are there.
+  for (std::uint64_t n = 0; n < 32; ++n) put_chain(cache, options, cache.chain(tokens_of(100 + n, 10 * kTokens)));
+  put_chain(cache, options, cache.chain(tokens_of(200, 9 * kTokens)));
   EXPECT_EQ(read_chain(cache, alive), 8U);
   EXPECT_EQ(read_chain(cache, ended), 4U) << "what it shared is still there, its own end is not";
   EXPECT_EQ(read_chain(cache, cache.chain(tokens_of(23, 4 * kTokens))), 4U);
@@ -406,6 +407,12 @@ TEST(Cache, WrongArgumentsAreRefusedByName) {
   refused({.position = 1,
            .blocks = {{.kind = kFull, .index = 0, .source = piece(8000)}, {.kind = kFull, .index = 0, .source = piece(8000)}}},
           "twice");
+  // Lengths whose sum overflows to the right one.
+  ScatterList wraps = piece(100);
+  wraps.push_back(wraps[0]);
+  wraps[0].bytes = ~std::uint64_t{0} - 99;
+  wraps[1].bytes = 8100;
+  refused({.position = 2, .blocks = {{.kind = kFull, .index = 0, .source = wraps}}}, "more");
   put_chain(cache, options, chain);
   auto match = cache.match(chain);
   EXPECT_FALSE(cache.match(chain, {.kinds = {7}, .lease_time = {}, .owner = {}}));
