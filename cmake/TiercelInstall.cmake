@@ -4,6 +4,8 @@
 # Debian packages that both package files name.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+find_package(fmt REQUIRED)
+find_package(OpenSSL REQUIRED)
 
 set(tiercel_rooms base io kv codec tier cache)
 add_library(tiercel_library STATIC)
