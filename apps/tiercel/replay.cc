@@ -99,13 +99,13 @@ Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace&
     SimulatedExecutor executor;
     return run_replay(plan.placement, plan.scaled, trace, keys, executor, controls);
   }
-  if (plan.placement.cold.bytes > 0) {
-    TIERCEL_TRY_VOID(check_against_disk(plan.placement, plan.scaled.cold_bytes, plan.store_directory));
-  }
   TIERCEL_TRY(const auto executor, DriveExecutor::open(disk, {.scaled = plan.scaled,
                                                               .block_tokens = plan.placement.model.block_tokens,
                                                               .fingerprint = replay_fingerprint(plan.placement.model.block_tokens),
                                                               .store_directory = plan.store_directory}));
+  if (plan.placement.cold.bytes > 0) {  // Only now: the old store has been emptied.
+    TIERCEL_TRY_VOID(check_against_disk(plan.placement, plan.scaled.cold_bytes, plan.store_directory));
+  }
   return run_replay(plan.placement, plan.scaled, trace, keys, *executor, controls);
 }
 
@@ -127,8 +127,9 @@ int run_replay(const ReplayArgs& args) {
   }
 
   PosixDisk disk;
-  const auto outcome = run(args, *plan, *trace, disk);
+  auto outcome = run(args, *plan, *trace, disk);
   if (!outcome) return complain(outcome.error());
+  for (std::string& warning : placement_warnings(plan->placement)) outcome->notes.push_back(std::move(warning));
   const Indicators indicators = compute_indicators(*outcome);
   const Verdict verdict = judge(indicators, *outcome, plan->placement);
   const ReportContext context{.version = TIERCEL_VERSION,

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
+#include "apps/tiercel/commands.h"
+#include "apps/tiercel/say.h"
 #include "base/json_writer.h"
-#include "commands.h"
-#include "trace/read_trace.h"
 #include "trace/statistics.h"
 
 namespace tiercel::app {
@@ -18,12 +18,7 @@ constexpr const char* kNoBlocks =
 constexpr const char* kNoSessions =
     "this trace names no sessions and lists no blocks to derive them from";
 
-int fail_with(const Error& error) {
-  fmt::print(stderr, "tiercel: {}\n", error.what);
-  return error.code == Errc::invalid || error.code == Errc::corrupt ? kBadInput : kEnvironment;
-}
-
-void write_percentiles(JsonWriter& json, const char* name, const Percentiles& p) {
+void write_percentiles(JsonWriter& json, const char* name, const Distribution& p) {
   json.key(name).begin_object().member("mean", p.mean).member("p50", p.p50).member("p90", p.p90);
   json.member("p95", p.p95).member("p99", p.p99).member("max", p.max).end_object();
 }
@@ -90,7 +85,7 @@ std::string as_json(const Trace& trace, const TraceStatistics& stats) {
   return json.text();
 }
 
-void print_row(const char* name, const Percentiles& p, int digits) {
+void print_row(const char* name, const Distribution& p, int digits) {
   fmt::print("{:<22}{:>12.{}f}{:>12.{}f}{:>12.{}f}{:>12.{}f}{:>12.{}f}{:>12.{}f}\n", name, p.mean,
              digits, p.p50, digits, p.p90, digits, p.p95, digits, p.p99, digits, p.max, digits);
 }
@@ -152,10 +147,8 @@ void print_table(const std::string& path, const Trace& trace, const TraceStatist
 }  // namespace
 
 int run_trace_info(const TraceInfoArgs& args) {
-  const auto trace = read_trace(args.source.path, {.skip_bad = args.source.skip_bad,
-                                                   .weka_users = args.source.weka_users,
-                                                   .every = args.source.every});
-  if (!trace) return fail_with(trace.error());
+  const auto trace = open_trace(args.source);
+  if (!trace) return complain(trace.error());
   const TraceStatistics stats = trace_statistics(*trace);
   if (args.json) {
     fmt::print("{}\n", as_json(*trace, stats));

@@ -3,11 +3,11 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <string>
 
-#include "commands.h"
+#include "apps/tiercel/commands.h"
+#include "apps/tiercel/say.h"
 #include "trace/synthesize.h"
 #include "trace/write_trace.h"
 
@@ -50,19 +50,16 @@ bool write_all(Output& output, const Trace& trace, const TraceSynthArgs& args) {
 
 int run_trace_synth(const TraceSynthArgs& args) {
   const auto trace = synthesize({.kind = args.kind, .seed = args.seed, .requests = args.requests});
-  if (!trace) {
-    fmt::print(stderr, "tiercel: trace synth: {}\n", trace.error().what);
-    return kBadInput;
-  }
+  if (!trace) return complain(trace.error());
   Output output(args.output);
   if (!output.is_open()) {
-    fmt::print(stderr, "tiercel: {}: cannot be written: {}\n", args.output, std::strerror(errno));
+    complain(fail_errno(args.output + ": cannot be written", errno));
     return kBadInput;
   }
   if (!write_all(output, *trace, args)) {
-    fmt::print(stderr, "tiercel: {}: writing failed: {}; what is there is incomplete\n",
-               args.output.empty() ? "standard output" : args.output, std::strerror(errno));
-    return kEnvironment;
+    return complain(fail_errno((args.output.empty() ? "standard output" : args.output) +
+                                   ": writing failed, what is there is incomplete",
+                               errno));
   }
   return kOk;
 }

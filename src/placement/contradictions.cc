@@ -156,23 +156,7 @@ Result<void> check_payload(const Placement& placement, std::uint64_t payload_byt
     return refuse(placement, "replay.payload",
                   "a payload of 0 bytes moves nothing; use a multiple of 4 KiB");
   }
-  TIERCEL_TRY_VOID(check_payload_size(placement, payload_bytes));
-  if (placement.cold.bytes == 0) return {};
-  constexpr std::uint64_t kSegmentsMin = 2;
-  constexpr std::uint64_t kRecordsPerSegmentMin = 8;
-  const std::uint64_t record =
-      align_up(payload_bytes, kAlignment) + kAlignment;  // Header page and payload.
-  const std::uint64_t segment =
-      std::max(placement.cold.segment_bytes, align_up(record * kRecordsPerSegmentMin, kAlignment));
-  const std::uint64_t cold = scaled_bytes(placement, payload_bytes, placement.cold.bytes);
-  if (cold / kSegmentsMin >= segment) return {};
-  return refuse(placement, "cold.bytes",
-                fmt::format("cold.bytes is {}, which at a payload of {} for a block of {} is {} on "
-                            "disk: less than {} segments of {}; "
-                            "raise cold.bytes or the payload, or lower cold.segment_bytes",
-                            exact_byte_size(placement.cold.bytes), exact_byte_size(payload_bytes),
-                            exact_byte_size(placement.block_bytes()), pretty_byte_size(cold),
-                            kSegmentsMin, exact_byte_size(segment)));
+  return check_payload_size(placement, payload_bytes);
 }
 
 Result<void> check_against_disk(const Placement& placement, std::uint64_t scaled_cap_bytes,

@@ -18,9 +18,8 @@ namespace tiercel {
 // read_placement() has called it already; for placements made by code.
 Result<void> check_contradictions(const Placement& placement);
 
-// For the payload that a replay will use (--payload or the placement's own): it stands for a full
-// block, and the cold tier, scaled by it, still holds at least two segments (one is written while
-// the other is reclaimed).
+// For the payload that a replay will use (--payload or the placement's own): it stands for a full block. Whether the scaled
+// capacities still hold their records is the replay's business (scale_placement).
 Result<void> check_payload(const Placement& placement, std::uint64_t payload_bytes);
 
 // Bytes that a capacity of the placement stands for when `payload_bytes` stand for a block; rounded

@@ -63,18 +63,6 @@ TEST(CheckPayload, RefusesWhatIsNoWholePageOrMoreThanABlock) {
   EXPECT_FALSE(check_payload(p, p.block_bytes() + 4096));
 }
 
-TEST(CheckPayload, AColdTierMustHoldTwoSegmentsOnceScaled) {
-  Placement p = three_tiers();
-  p.cold.bytes = 128 * kGiB;  // 128 MiB at 64 KiB: exactly two segments of 64 MiB.
-  EXPECT_TRUE(check_payload(p, 64 * kKiB));
-  p.cold.bytes -= kMiB;
-  const auto refused = check_payload(p, 64 * kKiB);
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().what.starts_with("p.toml:7: cold.bytes is ")) << refused.error().what;
-  p.cold.bytes = 0;
-  EXPECT_TRUE(check_payload(p, 64 * kKiB));
-}
-
 TEST(CheckAgainstDisk, TheCapMayBeWhatIsFreeAndNoMore) {
   const Placement p = three_tiers();
   struct statvfs fs {};

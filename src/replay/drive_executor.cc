@@ -32,6 +32,11 @@ Result<std::unique_ptr<DriveExecutor>> DriveExecutor::open(Disk& disk, const Opt
 Result<void> DriveExecutor::set_up(Disk& disk) {
   const std::int64_t begin_ns = clock_.now_ns();
   const CoreOptions& core = options_.scaled.core;
+  if (options_.scaled.payload_bytes % kRecordAlignment != 0) {
+    return fail(Errc::invalid, fmt::format("a block of {} cannot be moved by direct I/O; drive it with --payload, "
+                                           "in multiples of 4 KiB",
+                                           exact_byte_size(options_.scaled.payload_bytes)));
+  }
   const std::uint64_t warm_bytes = align_up(core.warm_bytes, kArenaAlignment);
   const std::uint64_t move_bytes = align_up(options_.scaled.record_bytes, kArenaAlignment);
   NvmeOptions cold_options;
@@ -255,8 +260,9 @@ Result<std::optional<RealSpan>> DriveExecutor::finish(const Action& action) {
   if (action.type == ActionType::load) {
     if (running.failed) {
       TIERCEL_TRY_VOID(recompute(action));
+      if (action.to == TierId::warm) recomputed_.insert(action.block);
     } else if (action.to == TierId::hot) {
-      ++delivered_;
+      if (recomputed_.erase(action.block) == 0) ++delivered_;
       wrong_bytes_ += content_.count_wrong(action.key, hot_block(action.target));
     }
   }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/clock.h"
@@ -96,6 +97,7 @@ class DriveExecutor : public Executor {
   std::vector<Completion> completions_;
   DecisionDigest digest_;
   double warm_up_s_ = 0;
+  std::unordered_set<BlockId> recomputed_;              // On their way to hot by way of warm, but not from a tier.
   std::uint64_t delivered_ = 0, errors_ = 0, wrong_bytes_ = 0;
   std::vector<std::string> notes_;
 };

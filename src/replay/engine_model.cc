@@ -32,14 +32,10 @@ std::uint32_t EngineModel::input_blocks(std::uint32_t request) const {
 }
 
 // The named blocks of a request. A format may name full blocks only; its partial tail is then a private block.
-std::span<const BlockId> EngineModel::chain(std::uint32_t request) {
-  chain_.clear();
-  if (!options_.sharing) return chain_;
-  const auto ids = trace_.blocks(trace_.requests[request]);
-  for (const std::uint32_t id : ids.first(std::min<std::size_t>(ids.size(), input_blocks(request)))) {
-    chain_.push_back(names_[id]);
-  }
-  return chain_;
+std::span<const BlockId> EngineModel::chain(std::uint32_t request) const {
+  if (!options_.sharing) return {};
+  const Request& r = trace_.requests[request];
+  return names_.subspan(r.block_first, std::min(r.block_count, input_blocks(request)));
 }
 
 // A full hit recomputes its last token: the engine needs its logits.
@@ -155,10 +151,6 @@ void EngineModel::block_ready(BlockId id) {
     if (state.life != life || --state.pending_loads > 0) continue;
     RequestOutcome& outcome = outcomes_[request];
     outcome.refill_ns = now_ns - state.admitted_ns;
-    if (state.real_end_ns > 0) {
-      (outcome.refill_tier == RefillTier::cold ? measured_cold_s_ : measured_warm_s_)
-          .push_back(static_cast<double>(state.real_end_ns - state.real_begin_ns) * 1e-9);
-    }
     loads_over(request, now_ns);
   }
 }
@@ -286,14 +278,20 @@ void EngineModel::leave_running(std::uint32_t request, Fate fate) {
   ++state.life;
   state.phase = Phase::over;
   outcomes_[request].fate = fate;
+  outcomes_[request].run_ns = now_ns_ - state.admitted_ns;
 }
 
 void EngineModel::write_outcome(ReplayOutcome& outcome) const {
   outcome.requests = outcomes_;
   outcome.hits = hits_;
   outcome.miss = miss_;
-  if (outcome.driver == "drive") {
-    outcome.measured = MeasuredRefill{.warm_s = measured_warm_s_, .cold_s = measured_cold_s_};
+  if (outcome.driver != "drive") return;
+  outcome.measured.emplace();
+  for (std::size_t r = 0; r < states_.size(); ++r) {
+    const State& state = states_[r];
+    if (outcomes_[r].refill_ns == 0 || state.real_end_ns == 0) continue;
+    auto& seconds = outcomes_[r].refill_tier == RefillTier::cold ? outcome.measured->cold_s : outcome.measured->warm_s;
+    seconds.push_back(static_cast<double>(state.real_end_ns - state.real_begin_ns) * 1e-9);
   }
 }
 

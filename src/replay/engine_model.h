@@ -34,8 +34,8 @@ class EngineModel {
     bool sharing = true;
   };
 
-  // `arrivals_ns` per request, as the replay plays them. `names` maps the trace's block ids to the core's. The model pushes
-  // its events into `events`, arrivals included. All references outlive the model.
+  // `arrivals_ns` per request, as the replay plays them. `names` are the trace's block_ids, one by one, as the core calls
+  // them. The model pushes its events into `events`, arrivals included. All references outlive the model.
   EngineModel(const Options& options, const Placement& placement, const Trace& trace,
               std::span<const std::int64_t> arrivals_ns, std::span<const BlockId> names, Core& core,
               EventQueue& events);
@@ -69,10 +69,10 @@ class EngineModel {
     std::vector<bool> owned;            // Per input block: shared with others (a block of the core), else private.
     std::vector<Place> computed;        // Per input block behind the prefix, until published.
     std::vector<Place> privates;        // Copies of its own and output blocks.
-    std::int64_t real_begin_ns = 0, real_end_ns = 0;  // Of its loads, drive only.
+    std::int64_t real_begin_ns = 0, real_end_ns = 0;  // Of the loads of its last admission, drive only.
   };
 
-  std::span<const BlockId> chain(std::uint32_t request);
+  std::span<const BlockId> chain(std::uint32_t request) const;
   std::uint32_t input_blocks(std::uint32_t request) const;
   std::uint64_t prefill_tokens(std::uint32_t request) const;
 
@@ -102,11 +102,9 @@ class EngineModel {
   std::deque<std::uint32_t> queue_;
   std::vector<std::uint32_t> running_;  // In order of admission.
   std::unordered_map<BlockId, std::vector<std::pair<std::uint32_t, std::uint32_t>>> waiters_;  // {request, life}
-  std::vector<BlockId> chain_;          // Scratch of chain().
   std::int64_t now_ns_ = 0;
   TierBlocks hits_;
   std::uint64_t miss_ = 0;
-  std::vector<double> measured_warm_s_, measured_cold_s_;
 };
 
 }  // namespace tiercel

@@ -55,6 +55,7 @@ struct ReplayOutcome {
   std::optional<std::uint64_t> rss_bytes;
   std::optional<MeasuredRefill> measured;
   double wall_s = 0;       // Of the whole run, warm-up included.
+  double loop_s = 0;       // Of the events alone: without reading, naming and warm-up.
   double warm_up_s = 0;    // Taking and pre-faulting the arena, formatting.
   std::vector<std::string> notes;  // Fallbacks and what else a reader should know, one sentence each.
 };

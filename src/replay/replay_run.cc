@@ -9,16 +9,13 @@
 #include "base/clock.h"
 #include "kv/chain.h"
 #include "kv/record.h"
+#include "placement/contradictions.h"
 #include "replay/engine_model.h"
 #include "replay/link_model.h"
 #include "trace/arrivals.h"
 
 namespace tiercel {
 namespace {
-
-std::uint64_t scaled_bytes(std::uint64_t bytes, std::uint64_t payload, std::uint64_t block_bytes) {
-  return static_cast<std::uint64_t>(static_cast<unsigned __int128>(bytes) * payload / block_bytes);
-}
 
 // One run: the events, and between them the core's decisions on their way to the executor.
 class Run {
@@ -52,6 +49,7 @@ class Run {
 
   void write_outcome(ReplayOutcome& outcome) const {
     engine_.write_outcome(outcome);
+    outcome.late = late_;
     const CoreCounts& counts = core_.counts();
     outcome.lookups = counts.lookups;
     outcome.stored_warm = counts.stored_warm;
@@ -73,9 +71,11 @@ class Run {
   }
 
  private:
-  // Trace ids in core terms. The parent of a block is its predecessor in the first request that names it.
+  // The trace's accesses in core terms. The parent of a block is its predecessor in the first request that names it.
   std::vector<BlockId> intern(const Trace& trace, std::span<const Key> keys, const ScaledPlacement& scaled) {
     std::vector<BlockId> names(trace.unique_blocks, kNoBlock);
+    std::vector<BlockId> accesses;
+    accesses.reserve(trace.block_ids.size());
     for (const Request& request : trace.requests) {
       BlockId parent = kNoBlock;
       for (const std::uint32_t id : trace.blocks(request)) {
@@ -83,9 +83,10 @@ class Run {
           names[id] = core_.table().intern(keys[id], parent, scaled.payload_bytes, scaled.record_bytes);
         }
         parent = names[id];
+        accesses.push_back(parent);
       }
     }
-    return names;
+    return accesses;
   }
 
   Result<void> handle(const Event& event) {
@@ -102,6 +103,7 @@ class Run {
     }
     const Completed completed = core_.complete(event.op);
     TIERCEL_TRY(const std::optional<RealSpan> span, executor_.finish(completed.action));
+    if (span && started_ && span->end_ns > real_due_ns(event.time_ns)) ++late_;
     if (span && completed.action.type == ActionType::load) {
       engine_.block_loaded_really(completed.action.block, span->begin_ns, span->end_ns);
     }
@@ -132,10 +134,14 @@ class Run {
   void keep_pace(std::int64_t virtual_ns) {
     if (controls_.pace <= 0) return;
     if (!started_) started_ = {virtual_ns, SystemClock().now_ns()};
-    const auto real_ns = started_->second +
-                         static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) / controls_.pace);
-    const std::int64_t ahead_ns = real_ns - SystemClock().now_ns();
+    const std::int64_t ahead_ns = real_due_ns(virtual_ns) - SystemClock().now_ns();
     if (ahead_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ahead_ns));
+  }
+
+  // When a moment of virtual time comes in real time, at the pace.
+  std::int64_t real_due_ns(std::int64_t virtual_ns) const {
+    return started_->second +
+           static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) / controls_.pace);
   }
 
   Core core_;
@@ -147,6 +153,7 @@ class Run {
   const ReplayControls& controls_;
   const std::size_t request_count_;
   std::size_t arrived_ = 0;
+  std::uint64_t late_ = 0;
   std::optional<std::int64_t> wakeup_ns_;
   std::optional<std::pair<std::int64_t, std::int64_t>> started_;  // {virtual, real}
 };
@@ -157,12 +164,8 @@ Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_
   const std::uint64_t block_bytes = placement.block_bytes();
   if (payload_bytes == 0) payload_bytes = placement.replay_payload;
   if (payload_bytes == 0) payload_bytes = block_bytes;
-  if (payload_bytes > block_bytes || payload_bytes % 4096 != 0) {
-    return fail(Errc::invalid,
-                fmt::format("--payload {}: must be a multiple of 4 KiB and at most the block's {}",
-                            payload_bytes, exact_byte_size(block_bytes)));
-  }
-  const auto scale = [&](std::uint64_t bytes) { return scaled_bytes(bytes, payload_bytes, block_bytes); };
+  TIERCEL_TRY_VOID(check_payload(placement, payload_bytes));
+  const auto scale = [&](std::uint64_t bytes) { return scaled_bytes(placement, payload_bytes, bytes); };
   ScaledPlacement scaled;
   scaled.payload_bytes = payload_bytes;
   scaled.record_bytes = record_bytes(payload_bytes, 1);
@@ -222,10 +225,12 @@ Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlaceme
   outcome.byte_rate_factor =
       static_cast<double>(placement.block_bytes()) / static_cast<double>(scaled.payload_bytes);
   Run run(placement, scaled, trace, keys, arrivals_ns, executor, controls);
+  const std::int64_t loop_begin_ns = clock.now_ns();
   TIERCEL_TRY_VOID(run.run());
+  outcome.loop_s = static_cast<double>(clock.now_ns() - loop_begin_ns) * 1e-9;
   run.write_outcome(outcome);
   TIERCEL_TRY_VOID(executor.end(outcome));
-  outcome.wall_s = static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
+  outcome.wall_s = outcome.warm_up_s + static_cast<double>(clock.now_ns() - begin_ns) * 1e-9;
   return outcome;
 }
 

@@ -210,7 +210,7 @@ std::string report_json(const ReplayOutcome& outcome, const Indicators& indicato
     json.null();
   }
   json.member("lookups", outcome.lookups);
-  const double worked_s = outcome.wall_s - outcome.warm_up_s;
+  const double worked_s = outcome.loop_s;
   write_optional(
       json, "lookups_per_s",
       worked_s > 0 ? std::optional(static_cast<double>(outcome.lookups) / worked_s) : std::nullopt);

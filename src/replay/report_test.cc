@@ -41,6 +41,7 @@ struct Case {
     outcome.payload_bytes = 64 * kKiB;
     outcome.byte_rate_factor = 1024;
     outcome.wall_s = 2.5;
+    outcome.loop_s = 2;
     outcome.warm_up_s = 0.5;
     outcome.notes = {"cold: no O_DIRECT on this file system, buffered I/O instead"};
     if (driver == "drive") {

@@ -64,6 +64,10 @@ std::string tier_table(const ReplayOutcome& outcome, const Indicators& indicator
                     : fmt::format("{:.1f} %",
                                   100 * static_cast<double>(count) / static_cast<double>(all));
   };
+  // A simulation decides, it moves nothing.
+  const auto moved = [&](std::uint64_t bytes) {
+    return outcome.driver == "simulate" ? fmt::format("-") : pretty_byte_size(bytes);
+  };
   const auto size = [](std::uint64_t bytes) {
     return bytes == 0 ? "off" : pretty_byte_size(bytes);
   };
@@ -81,12 +85,12 @@ std::string tier_table(const ReplayOutcome& outcome, const Indicators& indicator
   std::vector<Offload> offloads;
   offloads.push_back(
       {{"warm", size(placement.warm.bytes), grouped(outcome.hits.warm), share(outcome.hits.warm),
-        pretty_byte_size(outcome.warm_read_bytes), ""},
+        moved(outcome.warm_read_bytes), ""},
        indicators.overall.refill.warm,
        percentiles(outcome.measured ? outcome.measured->warm_s : std::vector<double>())});
   offloads.push_back(
       {{"cold", size(placement.cold.bytes), grouped(outcome.hits.cold), share(outcome.hits.cold),
-        pretty_byte_size(outcome.cold_read_bytes), pretty_byte_size(outcome.cold_written_bytes)},
+        moved(outcome.cold_read_bytes), moved(outcome.cold_written_bytes)},
        indicators.overall.refill.cold,
        percentiles(outcome.measured ? outcome.measured->cold_s : std::vector<double>())});
   for (const Offload& offload : offloads) {

@@ -79,13 +79,13 @@ std::string explain_refill(const RefillCase& c, const ReplayOutcome& outcome,
   if (meets(c.overall, target) && meets(c.peak, target)) return text + ": met.";
   const auto rate = static_cast<double>(c.link.read_bytes_per_s);
   const double block_s = static_cast<double>(placement.block_bytes()) / rate;
+  const auto room = static_cast<std::uint64_t>(target / block_s);
   text += fmt::format(
       ": missed. The storage path of {} is too slow: a block of {} takes {} at {}, so the target "
-      "has room for {} "
-      "blocks one after another and the worse P95 lasts as long as {}.",
+      "has room for {} and the "
+      "worse P95 lasts as long as {} blocks one after another.",
       name, exact_byte_size(placement.block_bytes()), pretty_duration(block_s),
-      exact_byte_rate(c.link.read_bytes_per_s),
-      grouped(static_cast<std::uint64_t>(target / block_s)),
+      exact_byte_rate(c.link.read_bytes_per_s), room == 0 ? "less than one" : grouped(room),
       grouped(static_cast<std::uint64_t>(std::ceil(c.worst() / block_s))));
   if (target > 0) {
     text += fmt::format(

@@ -132,10 +132,19 @@ TEST(Verdict, SlowRefillsNameTheirTierAndTheBandwidthTheyNeed) {
   EXPECT_EQ(verdict.fix_tier, FixTier::cold);
   EXPECT_TRUE(says(verdict, "Refill from cold: P95 3.2 s over 1,000 requests"));
   EXPECT_TRUE(says(verdict, "a block of 64 MiB takes 22.4 ms at 3 GB/s"));
-  EXPECT_TRUE(says(verdict, "room for 44 blocks"));
+  EXPECT_TRUE(says(verdict, "room for 44 and the worse P95 lasts as long as 144 blocks"));
   EXPECT_TRUE(
       says(verdict, "cold.read_bandwidth would have to be about 3.2 times as high (9.6 GB/s)"));
   EXPECT_TRUE(says(verdict, "Refill from warm: P95 100 ms"));
+}
+
+TEST(Verdict, ADiskThatCannotDeliverOneBlockInTimeIsSaidSo) {
+  ReplayOutcome outcome = traffic(1000);
+  refill(outcome, RefillTier::cold, 0, 100, 5000 * kMillisecond);
+  Placement slow = nominal();
+  slow.cold.link.read_bytes_per_s = 50'000'000;
+  EXPECT_TRUE(says(judged(outcome, slow),
+                   "takes 1.342 s at 50 MB/s, so the target has room for less than one"));
 }
 
 TEST(Verdict, TheSlowestFailingTierIsTheOneToFix) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include "io/faulty_disk.h"
 #include "io/posix_disk.h"
 #include "io/temporary_directory.h"
 #include "tier/nvme_tier.h"
@@ -44,7 +46,7 @@ class NvmeHarness final : public TierHarness {
       8 * (kSegmentBytes + kSegmentSlackBytes) + kStoreMetadataBytes;
 
   explicit NvmeHarness(IoEngine engine = IoEngine::best, bool direct = true)
-      : engine_(engine), disk_({.direct = direct}) {
+      : engine_(engine), real_disk_({.direct = direct}), disk_(real_disk_) {
     arena_ = std::move(*Arena::create({.bytes = 2 << 20}));
     reopen();
   }
@@ -78,7 +80,7 @@ class NvmeHarness final : public TierHarness {
     return directory() + "/" + segment_file_name(segment);
   }
   NvmeTier& nvme() { return *tier_; }
-  PosixDisk& disk() { return disk_; }
+  FaultyDisk& disk() { return disk_; }  // Without hooks it only hands on.
   TestLog& log() { return log_; }
 
   Tier& tier() override { return *tier_; }
@@ -92,6 +94,34 @@ class NvmeHarness final : public TierHarness {
     flip_bit_at(place.segment, place.offset + byte);
   }
   std::size_t queue_ops_max() const override { return 64; }
+
+  // Submits and waits for all; the outcomes by tag, with 0 .. n - 1 as tags.
+  std::vector<Completion> run(std::vector<Op> ops) {
+    for (std::size_t i = 0; i < ops.size(); ++i) ops[i].tag = i;
+    const auto ticket = tier_->submit(ops);
+    EXPECT_TRUE(ticket) << ticket.error().what;
+    std::vector<Completion> done, by_tag(ops.size());
+    while (ticket && done.size() < ops.size() && tier_->wait(done, 1'000'000'000) > 0) {
+    }
+    EXPECT_EQ(done.size(), ops.size());
+    for (Completion& completion : done) by_tag[completion.tag] = std::move(completion);
+    return by_tag;
+  }
+  Completion run_one(Op op) { return run({std::move(op)})[0]; }
+  Place store(const TestRecord& record) {
+    const Place at = place(record.bytes.size());
+    EXPECT_EQ(run_one(record.store(at)).outcome, Outcome::delivered);
+    return at;
+  }
+  void commit() { EXPECT_EQ(run_one({.type = OpType::commit}).outcome, Outcome::delivered); }
+  Completion load(const TestRecord& record, const Place& at) {
+    AlignedBytes back(record.bytes.size());
+    Completion completion = run_one(record.load(at, back.span()));
+    if (completion.outcome == Outcome::delivered) {
+      EXPECT_TRUE(std::ranges::equal(back.span(), record.bytes.span()));
+    }
+    return completion;
+  }
 
   // Through the page cache; the kernel keeps direct reads coherent with it.
   void flip_bit_at(std::uint32_t segment, std::uint64_t offset) {
@@ -107,7 +137,8 @@ class NvmeHarness final : public TierHarness {
  private:
   const IoEngine engine_;
   TemporaryDirectory temporary_;
-  PosixDisk disk_;
+  PosixDisk real_disk_;
+  FaultyDisk disk_;
   ManualClock clock_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<NvmeTier> tier_;

@@ -10,7 +10,7 @@
 // Commit  Waits for the writes of earlier stores, then syncs every file they touched. Later stores are written meanwhile.
 //         Once a sync failed, nobody knows what is durable: every later store and commit fails, loads go on.
 // Seal    Closes the segment to stores and completes at once; its footer is written once its records are durable, that is
-//         after the next commit, and is itself durable with the one after. Until then a restart walks the segment.
+//         after the next commit, and is itself durable with a later one. Until then a restart walks the segment.
 // Reclaim Forgets the segment's life. The next store to it starts a new one, in place.
 // Cap     StoreDirectory reserves a segment before its first store; no_space then is the outcome of that store, and nothing
 //         else is lost.

@@ -11,8 +11,9 @@
 namespace tiercel {
 namespace {
 
-constexpr std::uint32_t kSegmentsMin = 4;      // Open, spare, one being emptied, one to hold something.
-constexpr std::uint32_t kSegmentsWanted = 16;  // Reclaim gives up 1/16 of the cache at a time, at most.
+constexpr std::uint32_t kSegmentsMin = 4;  // Open, spare, one being emptied, one to hold something.
+constexpr std::uint32_t kSegmentsWanted =
+    16;  // Reclaim gives up 1/16 of the cache at a time, at most.
 
 }  // namespace
 

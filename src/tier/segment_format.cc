@@ -81,6 +81,10 @@ Result<SegmentHeader> parse_segment_header(std::span<const std::byte> page) {
   if (get_number<std::uint64_t>(page, 56) != checksum64(page.first(56))) {
     return corrupt("segment header: checksum does not match");
   }
+  const auto rest = page.first(kPageBytes).subspan(64);
+  if (std::ranges::any_of(rest, [](std::byte byte) { return byte != std::byte{0}; })) {
+    return corrupt("segment header: the rest of its page is not zero");
+  }
   return SegmentHeader{.store = get_bytes<16>(page, 16),
                        .segment = get_number<std::uint32_t>(page, 12),
                        .life = get_life(page, 32),
@@ -135,6 +139,10 @@ std::optional<std::uint64_t> footer_bytes_from_trailer(std::span<const std::byte
   const std::uint64_t bytes = footer_bytes(get_number<std::uint32_t>(trailer, 12));
   if (bytes > segment_bytes - kSegmentHeaderBytes) return std::nullopt;
   return bytes;
+}
+
+SegmentLife footer_life_from_trailer(std::span<const std::byte> last_page) {
+  return get_life(last_page.last(kFooterTrailerBytes), 32);
 }
 
 Result<Footer> parse_footer(std::span<const std::byte> bytes, std::uint64_t segment_bytes) {

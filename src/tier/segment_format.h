@@ -137,6 +137,9 @@ std::vector<std::byte> encode_footer(const Footer& footer);
 std::optional<std::uint64_t> footer_bytes_from_trailer(std::span<const std::byte> last_page,
                                                        std::uint64_t segment_bytes);
 
+// What the trailer in the last page says about its life, right or wrong: tells a damaged footer from one of an earlier life.
+SegmentLife footer_life_from_trailer(std::span<const std::byte> last_page);
+
 // Errors: corrupt  anything that does not hold together, entries that overlap or leave the segment included.
 Result<Footer> parse_footer(std::span<const std::byte> bytes, std::uint64_t segment_bytes);
 

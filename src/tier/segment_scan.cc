@@ -22,7 +22,14 @@ class Scanner {
   Result<SegmentScan> run() {
     TIERCEL_TRY(const std::optional<SegmentHeader> header, read_header());
     TIERCEL_TRY_VOID(read_footer());
-    if (has_footer_ && header && footer_.life != header->life) has_footer_ = false;  // Of an earlier life.
+    const bool earlier = header && trailer_life_.sequence < header->life.sequence;
+    if (!footer_error_.empty() &&
+        !earlier) {  // Behind an earlier life's trailer may lie records of this one.
+      scan_.footer_damaged = true;
+      complain(footer_error_);
+    }
+    if (has_footer_ && header && footer_.life != header->life)
+      has_footer_ = false;  // Of an earlier life.
     if (header) {
       scan_.life = header->life;
     } else if (has_footer_) {
@@ -37,6 +44,7 @@ class Scanner {
       scan_.records = std::move(footer_.entries);
       return std::move(scan_);
     }
+    complaints_before_walk_ = scan_.complaints;
     TIERCEL_TRY_VOID(walk(has_footer_ ? footer_.data_end : options_.segment_bytes));
     scan_.state = SegmentState::open;
     if (has_footer_) compare_with_footer();
@@ -77,11 +85,19 @@ class Scanner {
   Result<void> read_footer() {
     TIERCEL_TRY(const auto page, read(options_.segment_bytes - kPageBytes, kPageBytes));
     const auto bytes = footer_bytes_from_trailer(page, options_.segment_bytes);
-    if (!bytes || *bytes > buffer_.size()) return {};
+    trailer_life_ = footer_life_from_trailer(page);
+    if (!bytes) {  // The last page holds a footer's end or nothing.
+      const auto trailer = page.last(kFooterTrailerBytes);
+      const bool blank =
+          std::ranges::all_of(trailer, [](std::byte byte) { return byte == std::byte{0}; });
+      if (!blank) footer_error_ = "footer: its trailer is not one";
+      return {};
+    }
+    if (*bytes > buffer_.size()) return {};
     TIERCEL_TRY(const auto whole, read(options_.segment_bytes - *bytes, *bytes));
     auto footer = parse_footer(whole, options_.segment_bytes);
     if (!footer) {
-      complain(footer.error().what);
+      footer_error_ = footer.error().what;
       return {};
     }
     if (footer->store != options_.store || footer->segment != segment_) {
@@ -97,13 +113,20 @@ class Scanner {
   void compare_with_footer() {
     scan_.state = SegmentState::sealed;
     scan_.data_end = footer_.data_end;
+    // What a crash tore before the footer was written is no damage: the footer does not list it.
+    const auto found = std::move(scan_.complaints);
+    scan_.complaints = complaints_before_walk_;
     std::uint64_t lost = 0;
     for (const FooterEntry& entry : footer_.entries) {
       if (std::ranges::find(scan_.records, entry) != scan_.records.end()) continue;
       ++lost;
-      complain(fmt::format("record {} at offset {} is damaged or missing", hex(entry.key), entry.offset));
+      const std::string place = fmt::format("segment {}: offset {}:", segment_, entry.offset);
+      const auto why = std::ranges::find_if(
+          found, [&](const std::string& text) { return text.starts_with(place); });
+      complain(fmt::format("record {} at offset {}{}", hex(entry.key), entry.offset,
+                           why == found.end() ? " is missing" : why->substr(place.size() - 1)));
     }
-    scan_.torn = std::max(scan_.torn, lost);
+    scan_.torn = lost;
   }
 
   // Makes [offset, offset + bytes) available in the buffer, reading a window ahead; nothing where the segment ends before.
@@ -183,6 +206,9 @@ class Scanner {
   const std::span<std::byte> buffer_;
   SegmentScan scan_;
   bool has_footer_ = false;
+  std::string footer_error_;
+  SegmentLife trailer_life_;
+  std::vector<std::string> complaints_before_walk_;
   Footer footer_;
   std::uint64_t window_first_ = 0, window_end_ = 0;
 };

@@ -36,10 +36,10 @@ struct SegmentScan {
   std::uint64_t data_end = kSegmentHeaderBytes;
   std::vector<FooterEntry> records;  // By offset.
   std::uint64_t torn = 0;            // Damaged records of this life.
-  bool header_damaged =
-      false;  // Neither blank nor good: with no footer, all of the segment is lost.
-  std::vector<std::string>
-      complaints;  // What verify would tell, one sentence each; at most kComplaintsMax.
+  bool header_damaged = false;       // Neither blank nor good; with no footer, the segment is lost.
+  bool footer_damaged = false;       // There is one of this life, but not as it was written.
+  // What verify tells of it, one sentence each; at most kComplaintsMax.
+  std::vector<std::string> complaints;
   std::uint64_t bytes_read = 0;
 };
 

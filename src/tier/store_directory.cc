@@ -14,9 +14,7 @@ namespace tiercel {
 namespace {
 
 constexpr std::string_view kMagic = "TIERSTOR";
-constexpr const char* kSuperblockName = "store.meta";
 constexpr const char* kTemporaryName = "store.meta.tmp";
-constexpr const char* kLockName = "lock";
 constexpr std::uint32_t kSegmentsMax = 1U << 20;
 
 StoreUuid new_uuid() {
@@ -28,8 +26,9 @@ StoreUuid new_uuid() {
 
 // Only what a start of ours that was cut short may leave behind counts as empty.
 bool counts_as_empty(const std::vector<std::string>& names) {
-  return std::ranges::all_of(
-      names, [](const std::string& name) { return name == kLockName || name == kTemporaryName; });
+  return std::ranges::all_of(names, [](const std::string& name) {
+    return name == kStoreLockName || name == kTemporaryName;
+  });
 }
 
 }  // namespace
@@ -59,7 +58,9 @@ Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
         fmt::format("the store has format version {}, this build reads up to {}; use a newer build",
                     version, kStoreVersion));
   }
-  if (get_number<std::uint64_t>(bytes, 56) != checksum64(bytes.first(56))) {
+  const auto rest = bytes.subspan(64);
+  if (get_number<std::uint64_t>(bytes, 56) != checksum64(bytes.first(56)) ||
+      std::ranges::any_of(rest, [](std::byte byte) { return byte != std::byte{0}; })) {
     return fail(Errc::corrupt,
                 "store.meta: checksum does not match; without it nothing in the store can be "
                 "trusted, empty it");
@@ -69,7 +70,8 @@ Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
                               .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
                               .epoch = get_number<std::uint64_t>(bytes, 48)};
   if (superblock.segment_bytes % kPageBytes != 0 ||
-      superblock.record_bytes_max > superblock.segment_bytes ||
+      superblock.record_bytes_max >
+          superblock.segment_bytes / kSegmentRecordsMin ||  // Or the next line wraps.
       superblock.segment_bytes < segment_bytes_min(superblock.record_bytes_max)) {
     return fail(Errc::corrupt, "store.meta: its geometry does not hold together");
   }
@@ -122,7 +124,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
   }
   TIERCEL_TRY_VOID(disk.make_directory(path));
   TIERCEL_TRY(store->lock_,
-              disk.lock(path + "/" + kLockName, fmt::format("tiercel pid {}\n", ::getpid())));
+              disk.lock(path + "/" + kStoreLockName, fmt::format("tiercel pid {}\n", ::getpid())));
   store->format_bytes_ += kPageBytes;
   TIERCEL_TRY(store->directory_, disk.open_directory(path));
   TIERCEL_TRY_VOID(store->load_or_create(geometry, start));

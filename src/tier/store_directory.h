@@ -22,6 +22,8 @@
 namespace tiercel {
 
 inline constexpr std::uint32_t kStoreVersion = 1;
+inline constexpr const char* kSuperblockName = "store.meta";
+inline constexpr const char* kStoreLockName = "lock";
 
 struct Superblock {
   StoreUuid store{};

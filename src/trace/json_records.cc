@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <simdjson.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "trace/json_locate.h"
@@ -69,9 +71,13 @@ Result<std::int64_t> time_ns(std::string_view field, const dom::element& value,
   const double units = value.get_double().value_unsafe();
   if (!(units >= 0)) return field_error(field, fmt::format("{} is negative", units));
   if (units * static_cast<double>(unit_ns) > static_cast<double>(kTraceTimeNsMax)) {
-    return field_error(field, fmt::format("{} is more than ten years; check its unit", units));
+    return field_error(field,
+                       fmt::format("{} is more than a hundred years; check its unit", units));
   }
-  return std::llround(units * static_cast<double>(unit_ns));
+  // The whole part apart: times since 1970 in nanoseconds are beyond the 53 bits of a double.
+  const double whole_units = std::floor(units);
+  return static_cast<std::int64_t>(whole_units) * unit_ns +
+         std::llround((units - whole_units) * static_cast<double>(unit_ns));
 }
 
 Result<void> append_ids(std::string_view field, const dom::element& value,
@@ -125,7 +131,8 @@ struct JsonRecords::Parser {
 
   Result<dom::object> object(std::string_view text) {
     if (text.size() > capacity) {
-      const std::size_t wanted = std::max<std::size_t>(text.size(), std::size_t{64} << 10);
+      const std::size_t wanted =
+          std::bit_ceil(std::max<std::size_t>(text.size(), std::size_t{4} << 10));
       if (json.allocate(wanted, kTraceJsonDepthMax) != simdjson::SUCCESS) {
         return fail(Errc::no_space, "no memory to parse it");
       }
@@ -288,7 +295,8 @@ Result<void> read_weka_request(const dom::object& object, std::int64_t start_ns,
     }
   }
   request.at_ns += start_ns;
-  if (request.at_ns > kTraceTimeNsMax) return field_error("t", "adds up to more than ten years");
+  if (request.at_ns > kTraceTimeNsMax)
+    return field_error("t", "adds up to more than a hundred years");
   if (subagent) {
     if (!keys.has(0)) return field_error("t", "is missing in a subagent");
     if (!keys.has(4)) return field_error("requests", "is missing in a subagent");

@@ -30,9 +30,9 @@ inline constexpr std::uint64_t kTraceLinesMax = 2 * kTraceRequestsMax;
 // Tokens of one prompt or answer. Beyond any context; keeps sums over a trace within 64 bits.
 inline constexpr std::int64_t kTraceTokensMax = std::int64_t{1} << 30;
 
-// Ten years: a time beyond it is a wrong unit or garbage, and sums of two stay within 64 bits of
-// nanoseconds.
-inline constexpr std::int64_t kTraceTimeNsMax = std::int64_t{3650} * 86'400 * 1'000'000'000;
+// A hundred years, so that times since 1970 pass: one beyond it is in a wrong unit or garbage. Sums of two stay within
+// 63 bits of nanoseconds.
+inline constexpr std::int64_t kTraceTimeNsMax = std::int64_t{36'500} * 86'400 * 1'000'000'000;
 
 // Nesting of JSON values. The deepest known format (Weka) needs six.
 inline constexpr std::size_t kTraceJsonDepthMax = 32;

@@ -9,9 +9,8 @@
 namespace tiercel {
 namespace {
 
-constexpr std::size_t kFirstBytes = std::size_t{1}
-                                    << 20;  // Grows by doubling up to the longest line.
-constexpr std::size_t kShownBytes = 64;     // What a message shows of a line that is too long.
+constexpr std::size_t kFirstBytes = std::size_t{64} << 10;  // Doubles up to the longest line.
+constexpr std::size_t kShownBytes = 64;  // What a message shows of a line that is too long.
 
 }  // namespace
 

@@ -18,13 +18,16 @@
 namespace tiercel {
 
 struct Request {
-  std::int64_t arrival_ns = 0;  // As in the file; spread_arrivals() (trace/arrivals.h) undoes a coarse grid.
+  std::int64_t arrival_ns =
+      0;  // As in the file; spread_arrivals() (trace/arrivals.h) undoes a coarse grid.
   std::uint32_t input_tokens = 0;
   std::uint32_t output_tokens = 0;
   std::uint64_t block_first = 0;
   std::uint32_t block_count = 0;
-  std::uint32_t session = 0;  // Dense. Given by the format, else derived by prefix extension, else one per request.
-  std::uint32_t turn = 1;     // 1-based position within its session.
+  std::uint32_t session =
+      0;  // Dense. Given by the format, else derived by prefix extension, else one per request.
+  std::uint32_t turn =
+      1;  // 1-based position within its session; derived ones are trees: its depth.
 };
 
 struct Trace {

@@ -92,8 +92,8 @@ SessionStatistics session_statistics(const Trace& trace) {
     ++result.multi_turn_sessions;
     result.multi_turn_requests += size;
   }
-  result.requests = percentiles(std::move(counts));
-  result.gap_s = percentiles(std::move(gaps));
+  result.requests = distribution(std::move(counts));
+  result.gap_s = distribution(std::move(gaps));
   return result;
 }
 
@@ -151,7 +151,7 @@ BlockStatistics block_statistics(const Trace& trace, std::vector<std::uint32_t>&
   };
   result.infinite_hit_ratio = ratio(result.hits, result.accesses);
   result.token_weighted_hit_ratio = ratio(hit_tokens, tokens);
-  result.reuse_gap_s = percentiles(std::move(gaps));
+  result.reuse_gap_s = distribution(std::move(gaps));
   return result;
 }
 
@@ -176,18 +176,18 @@ std::vector<TurnBin> turn_bins(const Trace& trace, const std::vector<std::uint32
   return bins;
 }
 
-Percentiles lengths(const Trace& trace, std::uint32_t Request::*length) {
+Distribution lengths(const Trace& trace, std::uint32_t Request::*length) {
   std::vector<WeightedValue> values;
   values.reserve(trace.requests.size());
   for (const Request& request : trace.requests) {
     values.push_back({.value = static_cast<double>(request.*length)});
   }
-  return percentiles(std::move(values));
+  return distribution(std::move(values));
 }
 
 }  // namespace
 
-Percentiles percentiles(std::vector<WeightedValue> values) {
+Distribution distribution(std::vector<WeightedValue> values) {
   if (values.empty()) return {};
   const RankedValues ranked(std::move(values));
   return {.mean = ranked.mean(),

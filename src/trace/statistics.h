@@ -1,6 +1,6 @@
 // What `trace info` says about a trace, and what a synthetic trace is held against.
 //
-// Terms   Percentiles interpolate linearly between the two nearest ranks: rank (n - 1) * q, as numpy does by default.
+// Terms   Distribution interpolate linearly between the two nearest ranks: rank (n - 1) * q, as numpy does by default.
 //         A hit is a leading block that an earlier request brought (an infinite cache, prefix semantics, requests in
 //         order); the denominator is every block id of the request, a partial last one included.
 //         Windows are 10 s of the times in the file, from zero to the last arrival, empty ones counted.
@@ -16,7 +16,7 @@
 
 namespace tiercel {
 
-struct Percentiles {
+struct Distribution {
   double mean = 0, p50 = 0, p90 = 0, p95 = 0, p99 = 0, max = 0;
 };
 
@@ -27,7 +27,7 @@ struct WeightedValue {
 };
 
 // All zero where there are no values. Sorts them.
-Percentiles percentiles(std::vector<WeightedValue> values);
+Distribution distribution(std::vector<WeightedValue> values);
 
 struct RateStatistics {
   double mean_per_s = 0;  // Over duration_s; 0 where that is 0.
@@ -38,8 +38,8 @@ struct RateStatistics {
 struct SessionStatistics {
   std::uint64_t multi_turn_sessions = 0;
   std::uint64_t multi_turn_requests = 0;
-  Percentiles requests;  // Per session.
-  Percentiles gap_s;     // Between one request of a session and the next one in time.
+  Distribution requests;  // Per session.
+  Distribution gap_s;     // Between one request of a session and the next one in time.
 };
 
 struct TurnBin {
@@ -60,12 +60,13 @@ struct BlockStatistics {
           // are prefix-chained, as every reader of a trace assumes.
   double infinite_hit_ratio = 0;  // hits / accesses.
   double token_weighted_hit_ratio = 0;
-  Percentiles reuse_gap_s;  // Over every access to a block seen before: time since its last access.
+  Distribution
+      reuse_gap_s;  // Over every access to a block seen before: time since its last access.
 };
 
 struct TraceStatistics {
-  Percentiles input_tokens;
-  Percentiles output_tokens;
+  Distribution input_tokens;
+  Distribution output_tokens;
   RateStatistics requests_rate;
   RateStatistics input_token_rate;
   std::optional<SessionStatistics> sessions;

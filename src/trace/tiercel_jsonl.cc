@@ -28,10 +28,12 @@ Result<Trace> read_tiercel(ByteSource& source, BadEntries& bad) {
                     source.name(), line.number, read.error().what));
   }
 
-  IdMap sessions;
+  IdMap given;  // Sessions the file names, to dense numbers.
+  std::uint32_t sessions =
+      0;  // Those and the ones of requests without, in order of first appearance.
+  std::vector<std::uint32_t> number_of_given;
   RequestRecord record;
   std::uint64_t entries = 0;
-  std::vector<std::size_t> alone;  // Requests without a session.
   for (;;) {
     const std::uint64_t bad_before = bad.count();
     TIERCEL_TRY(const bool more, lines.next(line));
@@ -50,10 +52,12 @@ Result<Trace> read_tiercel(ByteSource& source, BadEntries& bad) {
       TIERCEL_TRY_VOID(bad.add(source.name(), line.number, fits.error().what));
       continue;
     }
-    if (record.session) {
-      request.session = sessions.number(*record.session);
+    if (!record.session) {
+      request.session = sessions++;
     } else {
-      alone.push_back(builder.trace().requests.size());
+      const std::uint32_t index = given.number(*record.session);
+      if (index == number_of_given.size()) number_of_given.push_back(sessions++);
+      request.session = number_of_given[index];
     }
     TIERCEL_TRY_VOID(builder.add(request));
   }
@@ -69,10 +73,8 @@ Result<Trace> read_tiercel(ByteSource& source, BadEntries& bad) {
   trace.format = "tiercel";
   trace.block_tokens = header.block_tokens;
   trace.has_blocks = header.block_tokens > 0;
-  if (sessions.size() > 0) {
-    std::uint32_t count = sessions.size();
-    for (const std::size_t index : alone) trace.requests[index].session = count++;
-    number_turns(trace, count);
+  if (given.size() > 0) {
+    number_turns(trace, sessions);
   } else if (trace.has_blocks) {
     derive_sessions(trace);
   } else {

@@ -64,7 +64,8 @@ class Composer {
       add_request(session, request, at_ns);
     }
     if (at_ns > kTraceTimeNsMax)
-      return fail(Errc::invalid, "the sessions add up to more than ten years; split the trace");
+      return fail(Errc::invalid,
+                  "the sessions add up to more than a hundred years; split the trace");
     if (user == last_arrival_ns_.size()) last_arrival_ns_.push_back(0);
     last_arrival_ns_[user] = at_ns;
     unique_ += local_.size();
@@ -154,6 +155,20 @@ Result<void> add_session(const std::string& entry, std::string_view text, JsonRe
   return composer.add(session);
 }
 
+// The source as text, cut at `bytes_max`. Grows as the bytes come: most sessions are a thousandth of the limit.
+Result<std::string> read_up_to(ByteSource& source, std::size_t bytes_max) {
+  std::string text;
+  std::size_t have = 0;
+  for (;;) {
+    text.resize(std::min(bytes_max, std::max<std::size_t>(have * 2, std::size_t{64} << 10)));
+    TIERCEL_TRY(const std::size_t count, read_full(source, std::span(text).subspan(have)));
+    have += count;
+    if (have == text.size() && have < bytes_max) continue;
+    text.resize(have);
+    return text;
+  }
+}
+
 std::string too_large() {
   return fmt::format("is larger than {} MiB", kTraceSessionBytesMax >> 20);
 }
@@ -186,9 +201,7 @@ Result<Trace> read_weka_tar(std::unique_ptr<ByteSource> source, const TraceOptio
 }
 
 Result<Trace> read_weka_session(ByteSource& source, const TraceOptions& options, BadEntries& bad) {
-  std::string text(kTraceSessionBytesMax + 1, '\0');
-  TIERCEL_TRY(const std::size_t bytes, read_full(source, text));
-  text.resize(bytes);
+  TIERCEL_TRY(const std::string text, read_up_to(source, kTraceSessionBytesMax + 1));
   JsonRecords json;
   WekaSession session;
   Composer composer(options.weka_users);

@@ -1,0 +1,187 @@
+// Simulated and driven runs decide the same, and a driver that lies or a disk that flips a bit turns the comparison red.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "io/posix_disk.h"
+#include "io/temporary_directory.h"
+#include "kv/record.h"
+#include "replay/drive_executor.h"
+#include "replay/replay_run.h"
+#include "replay/replay_testing.h"
+
+namespace tiercel {
+namespace {
+
+// A driver with a say in what really happens.
+class LyingExecutor : public DriveExecutor {
+ public:
+  explicit LyingExecutor(const Options& options) : DriveExecutor(options) {}
+  using DriveExecutor::set_up;
+};
+
+class SkipsOneLoad final : public LyingExecutor {
+ public:
+  using LyingExecutor::LyingExecutor;
+
+ protected:
+  bool really_loads(const Action& action) override { return action.to != TierId::hot || ++loads_ != 50; }
+
+ private:
+  int loads_ = 0;
+};
+
+class ReadsANeighbour final : public LyingExecutor {
+ public:
+  using LyingExecutor::LyingExecutor;
+
+ protected:
+  Place really_read_place(const Action& action) override {
+    Place place = action.source;
+    if (action.from == TierId::cold && place.offset > kRecordAlignment && ++loads_ == 20) place.offset -= place.bytes;
+    return place;
+  }
+
+ private:
+  int loads_ = 0;
+};
+
+// Flips one bit in the record on disk just before its first load.
+class FlipsABit final : public LyingExecutor {
+ public:
+  FlipsABit(const Options& options, std::string directory)
+      : LyingExecutor(options), directory_(std::move(directory)) {}
+
+ protected:
+  bool really_loads(const Action& action) override {
+    if (action.from != TierId::cold || ++loads_ != 20) return true;
+    const std::string path = directory_ + "/" + segment_file_name(action.source.segment);
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    char byte = 0;
+    const auto at = static_cast<off_t>(action.source.offset + kRecordAlignment + 777);
+    EXPECT_EQ(::pread(file, &byte, 1, at), 1);
+    byte = static_cast<char>(byte ^ 4);
+    EXPECT_EQ(::pwrite(file, &byte, 1, at), 1);
+    EXPECT_EQ(::fsync(file), 0);
+    ::close(file);
+    return true;
+  }
+
+ private:
+  const std::string directory_;
+  int loads_ = 0;
+};
+
+class Drive : public testing::Test {
+ protected:
+  Drive()
+      : trace_(random_tree_trace(5, 900, 1500, 20)),
+        keys_(trace_keys(trace_, 512)),
+        scaled_(*scale_placement(placement_, 0)) {}
+
+  ReplayOutcome replay(Executor& executor) {
+    auto outcome = run_replay(placement_, scaled_, trace_, keys_, executor, {});
+    EXPECT_TRUE(outcome) << outcome.error().what;
+    return std::move(*outcome);
+  }
+
+  ReplayOutcome simulate() {
+    SimulatedExecutor executor;
+    return replay(executor);
+  }
+
+  template <class Driver, class... Extra>
+  ReplayOutcome drive(Extra... extra) {
+    Driver executor(options(), extra...);
+    const auto ready = executor.set_up(disk_);
+    EXPECT_TRUE(ready) << ready.error().what;
+    return replay(executor);
+  }
+
+  DriveExecutor::Options options() const {
+    return {.scaled = scaled_,
+            .block_tokens = 512,
+            .fingerprint = replay_fingerprint(512),
+            .store_directory = store()};
+  }
+  std::string store() const { return directory_.path() + "/store"; }
+
+  const Placement placement_ = small_placement();
+  const Trace trace_;
+  const std::vector<Key> keys_;
+  const ScaledPlacement scaled_;
+  const TemporaryDirectory directory_;
+  PosixDisk disk_;
+};
+
+TEST_F(Drive, DecidesAsTheSimulationDoesAndDeliversEveryByte) {
+  const ReplayOutcome simulated = simulate();
+  const ReplayOutcome driven = drive<LyingExecutor>();
+  EXPECT_EQ(driven.decisions_sha256, simulated.decisions_sha256);
+  EXPECT_EQ(driven.hits.hot, simulated.hits.hot);
+  EXPECT_EQ(driven.hits.warm, simulated.hits.warm);
+  EXPECT_EQ(driven.hits.cold, simulated.hits.cold);
+  EXPECT_EQ(driven.wrong_bytes, 0U);
+  EXPECT_EQ(driven.errors, 0U);
+  EXPECT_GT(driven.delivered, 300U);
+  // The run went everywhere: all tiers hit, segments reclaimed, blocks moved.
+  EXPECT_GT(driven.hits.hot, 0U);
+  EXPECT_GT(driven.hits.warm, 50U);
+  EXPECT_GT(driven.hits.cold, 100U);
+  EXPECT_GT(driven.reclaims, 2U);
+  EXPECT_GT(driven.moved_cold, 0U);
+  EXPECT_LE(driven.peak_cold_bytes, scaled_.cold_bytes);
+  EXPECT_LE(driven.peak_warm_bytes, scaled_.core.warm_bytes);
+}
+
+TEST_F(Drive, AnExecutorThatSkipsOneLoadTurnsTheDigestAndTheBytesRed) {
+  const ReplayOutcome simulated = simulate();
+  const ReplayOutcome driven = drive<SkipsOneLoad>();
+  EXPECT_NE(driven.decisions_sha256, simulated.decisions_sha256);
+  EXPECT_GT(driven.wrong_bytes, 0U);
+}
+
+TEST_F(Drive, AnExecutorThatReadsTheNeighbouringSlotIsCaughtBeforeDelivery) {
+  const ReplayOutcome simulated = simulate();
+  const ReplayOutcome driven = drive<ReadsANeighbour>();
+  EXPECT_NE(driven.decisions_sha256, simulated.decisions_sha256);
+  EXPECT_EQ(driven.errors, 1U);
+  EXPECT_EQ(driven.wrong_bytes, 0U);
+}
+
+TEST_F(Drive, ABitFlippedOnDiskIsAnErrorRecomputedAndNeverDelivered) {
+  const ReplayOutcome honest = drive<LyingExecutor>();
+  const ReplayOutcome flipped = drive<FlipsABit>(store());
+  EXPECT_GE(flipped.errors, 1U);  // Once per load of the record: the decisions keep it.
+  EXPECT_EQ(flipped.wrong_bytes, 0U);
+  EXPECT_EQ(flipped.delivered, honest.delivered - flipped.errors);
+  EXPECT_EQ(flipped.decisions_sha256, honest.decisions_sha256) << "a real error must not reach the decisions";
+}
+
+TEST_F(Drive, RefusesToEmptyADirectoryThatIsNotItsOwnStore) {
+  std::filesystem::create_directories(store());
+  const std::string precious = store() + "/precious.txt";
+  const int file = ::open(precious.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(file, 0);
+  ::close(file);
+  const auto executor = DriveExecutor::open(disk_, options());
+  ASSERT_FALSE(executor);
+  EXPECT_NE(executor.error().what.find("store"), std::string::npos) << executor.error().what;
+  EXPECT_TRUE(std::filesystem::exists(precious));
+}
+
+TEST_F(Drive, TheSimulationItselfFollowsThePlacement) {
+  Placement other = placement_;
+  other.warm.bytes += 6 * 64 * kMiB;
+  const auto scaled = scale_placement(other, 0);
+  ASSERT_TRUE(scaled);
+  SimulatedExecutor executor;
+  const auto outcome = run_replay(other, *scaled, trace_, keys_, executor, {});
+  ASSERT_TRUE(outcome);
+  EXPECT_NE(outcome->decisions_sha256, simulate().decisions_sha256);
+}
+
+}  // namespace
+}  // namespace tiercel

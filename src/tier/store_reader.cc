@@ -1,0 +1,68 @@
+#include "tier/store_reader.h"
+
+#include <fmt/format.h>
+
+#include "tier/arena.h"
+
+namespace tiercel {
+namespace {
+
+Result<void> read_segment(Disk& disk, const std::string& path, const ScanOptions& options,
+                          std::uint32_t segment, std::span<std::byte> buffer, StoreReport& report) {
+  TIERCEL_TRY(const auto file, disk.open(path, {.direct = true}));
+  TIERCEL_TRY(const FileStatus status, file->status());
+  report.physical_bytes += status.allocated_bytes;
+  if (status.bytes != options.segment_bytes) {
+    ++report.damaged;
+    report.complaints.push_back(fmt::format("segment {}: its file has {} bytes instead of {}",
+                                            segment, status.bytes, options.segment_bytes));
+    return {};
+  }
+  TIERCEL_TRY(SegmentScan scan, scan_segment(*file, segment, options, buffer));
+  report.bytes_read += scan.bytes_read;
+  report.records += scan.records.size();
+  for (const FooterEntry& record : scan.records) report.record_bytes += record.bytes;
+  report.damaged += scan.torn + (scan.header_damaged ? 1 : 0) + (scan.footer_damaged ? 1 : 0);
+  report.complaints.insert(report.complaints.end(), scan.complaints.begin(), scan.complaints.end());
+  report.segments.push_back(
+      {.segment = segment, .allocated_bytes = status.allocated_bytes, .scan = std::move(scan)});
+  return {};
+}
+
+}  // namespace
+
+Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading reading) {
+  StoreReport report;
+  TIERCEL_TRY(report.superblock, read_superblock(disk, path));
+  const auto lock = disk.lock_shared(path + "/" + kStoreLockName);
+  if (!lock && !is_missing(lock.error())) {
+    if (lock.error().code != Errc::busy) return lock.error();
+    if (reading == StoreReading::verify) {
+      return fail(Errc::busy, fmt::format("{}; stop it, then verify", lock.error().what));
+    }
+    report.holder = lock.error().what;
+  }
+  const ScanOptions options{.store = report.superblock.store,
+                            .segment_bytes = report.superblock.segment_bytes,
+                            .record_bytes_max = report.superblock.record_bytes_max,
+                            .walk_always = reading == StoreReading::verify};
+  const std::uint64_t buffer_bytes = scan_buffer_bytes(options.record_bytes_max);
+  TIERCEL_TRY(const auto memory, Arena::create({.bytes = buffer_bytes}));
+  TIERCEL_TRY(const auto buffer, memory->take(buffer_bytes));
+  TIERCEL_TRY(const auto names, disk.list(path));
+  for (const std::string& name : names) {
+    const std::string file_path = path + "/" + name;
+    if (const auto segment = parse_segment_file_name(name)) {
+      TIERCEL_TRY_VOID(read_segment(disk, file_path, options, *segment, buffer, report));
+    } else if (name == kStoreLockName || name == kSuperblockName) {
+      TIERCEL_TRY(const auto file, disk.open(file_path, {}));
+      TIERCEL_TRY(const FileStatus status, file->status());
+      report.physical_bytes += status.allocated_bytes;
+    } else {
+      report.other_files.push_back(name);
+    }
+  }
+  return report;
+}
+
+}  // namespace tiercel

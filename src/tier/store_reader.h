@@ -1,0 +1,48 @@
+// A cold store as a reader sees it, for inspect and verify: nothing is written, no lock is taken from its owner.
+//
+// inspect reads superblock, headers and footers, and walks segments without one. A store in use may be inspected: what is
+//         being written at the time may look torn, and `holder` says who writes.
+// verify  reads every byte of every record, header and footer, and compares footers with what lies on the disk. It keeps
+//         writers out meanwhile, so a store in use is refused (busy).
+// Threads One thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/disk.h"
+#include "tier/segment_scan.h"
+#include "tier/store_directory.h"
+
+namespace tiercel {
+
+struct SegmentReport {
+  std::uint32_t segment = 0;
+  std::uint64_t allocated_bytes = 0;
+  SegmentScan scan;
+};
+
+struct StoreReport {
+  Superblock superblock;
+  std::string holder;  // Why the lock was not to be had; empty where nobody writes.
+  std::uint64_t physical_bytes = 0;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t records = 0;
+  std::uint64_t record_bytes = 0;
+  std::uint64_t damaged =
+      0;  // Records, headers, footers and files that are not as they were written.
+  std::vector<std::string>
+      complaints;  // One sentence per damage, as far as kComplaintsMax per segment goes.
+  std::vector<std::string> other_files;  // Neither ours nor touched.
+  std::vector<SegmentReport> segments;
+};
+
+enum class StoreReading : std::uint8_t { inspect, verify };
+
+// Errors: invalid  no store of ours there, or of a newer version
+//         corrupt  the superblock is damaged
+//         busy     verify of a store in use
+Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading reading);
+
+}  // namespace tiercel
