@@ -1,15 +1,11 @@
-// Time as a seam: who waits or stamps takes a Clock, so that tests and replays decide what time it is.
+// Clocks: the one of the system, and one that a test moves by hand.
 #pragma once
 
 #include <cstdint>
 
-namespace tiercel {
+#include "tiercel/clock.hpp"
 
-class Clock {
- public:
-  virtual ~Clock() = default;
-  virtual std::int64_t now_ns() const = 0;  // Monotonic; the zero point is arbitrary.
-};
+namespace tiercel {
 
 // CLOCK_MONOTONIC: never jumps backwards, whatever happens to the wall clock. Thread-safe.
 class SystemClock final : public Clock {

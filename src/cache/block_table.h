@@ -27,6 +27,7 @@ enum class Presence : std::uint8_t {
 struct BlockInMemory {
   Presence presence = Presence::absent;
   std::uint32_t pins = 0;  // Owners, leases and copies under way: it must stay where it is.
+  bool condemned = false;  // Its bytes proved bad: nobody may read it, and it leaves with its last pin.
   Place place;
 };
 
@@ -45,6 +46,7 @@ struct Block {
   Presence cold = Presence::absent;
   bool hit_since_written = false;
   bool ended = false;                  // A hint said that no prompt will want it again.
+  bool stands_alone = false;           // Of use without its parent (reach window or last, in a model without `all`).
   Place cold_place;
   std::uint32_t cold_children = 0;     // Children in cold or on their way there.
   std::uint32_t children = 0;          // Children in the table.

@@ -104,14 +104,18 @@ void ColdLog::empty_segment(std::uint32_t segment) {
       start_move(id);
       continue;
     }
-    ++counts_.evicted;
-    outbox_.emit({.type = ActionType::drop,
-                  .from = TierId::cold,
-                  .block = id,
-                  .key = table_[id].key,
-                  .source = place});
-    become_absent(id);
+    drop(id);
   }
+}
+
+void ColdLog::drop(BlockId id) {
+  ++counts_.evicted;
+  outbox_.emit({.type = ActionType::drop,
+                .from = TierId::cold,
+                .block = id,
+                .key = table_[id].key,
+                .source = table_[id].cold_place});
+  become_absent(id);
 }
 
 void ColdLog::start_move(BlockId id) {
@@ -183,6 +187,14 @@ std::optional<std::int64_t> ColdLog::commit_due_ns() const {
   return first_written_ns_ + options_.sync_interval_ns;
 }
 
+void ColdLog::move_failed(BlockId id, const Place& source, const Place& target) {
+  in_flight_bytes_ -= target.bytes;
+  if (lives_at(id, source)) drop(id);
+  unhold(target);
+  unhold(source);
+  table_.release(id);
+}
+
 bool ColdLog::commit_if_due() {
   if (commit_under_way_ || written_.empty()) return false;
   const bool by_bytes = options_.sync_bytes > 0 && written_bytes_ >= options_.sync_bytes;
@@ -214,6 +226,30 @@ void ColdLog::commit_done() {
     } else if (block.cold == Presence::present && block.cold_place == *moved_from) {
       block.cold_place = place;  // Else it was forgotten, perhaps stored anew, while it moved.
       block.hit_since_written = false;
+    }
+    unhold(place);
+    if (moved_from) {
+      unhold(*moved_from);
+      table_.release(id);
+    }
+  }
+}
+
+void ColdLog::commit_failed() {
+  TIERCEL_CHECK(commit_under_way_);
+  commit_under_way_ = false;
+  writable_ = false;
+  std::vector<Written> lost;
+  lost.swap(committing_);
+  lost.insert(lost.end(), written_.begin(), written_.end());
+  written_.clear();
+  written_bytes_ = 0;
+  for (const auto& [id, place, moved_from] : lost) {
+    const Block& block = table_[id];
+    if (!moved_from) {
+      if (block.cold == Presence::written && block.cold_place == place) become_absent(id);
+    } else if (lives_at(id, *moved_from)) {
+      drop(id);
     }
     unhold(place);
     if (moved_from) {

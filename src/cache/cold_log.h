@@ -45,7 +45,11 @@ class ColdLog {
   void wrote(BlockId id);            // The write is over: `written`, until a commit.
   void failed(BlockId id);           // The write failed: absent again, its place stays unused.
   void moved(BlockId id, const Place& source, const Place& target);  // A move's copy is over.
+  void move_failed(BlockId id, const Place& source, const Place& target);  // The block is lost with its segment.
   void commit_done();                // Publishes what the commit covered.
+  // Nobody knows what of it is durable: nothing written since the last good commit is published, and no store follows.
+  void commit_failed();
+  bool writable() const { return writable_; }
   bool commit_if_due();              // By bytes and time; emits the commit. True if it did.
   bool commit_now();                 // Whatever is written; false where there is nothing or one is under way.
   bool commit_under_way() const { return commit_under_way_; }
@@ -78,6 +82,7 @@ class ColdLog {
   std::vector<bool> choose_movers(std::uint32_t segment) const;
   void start_move(BlockId id);
   void become_absent(BlockId id);
+  void drop(BlockId id);
   void finish_reclaims();
   bool lives_at(BlockId id, const Place& place) const;
 
@@ -92,6 +97,7 @@ class ColdLog {
   std::uint64_t written_bytes_ = 0;
   std::int64_t first_written_ns_ = 0;
   bool commit_under_way_ = false;
+  bool writable_ = true;
   std::vector<std::uint32_t> reclaiming_;  // Emptied, and held by their moves or readers.
   Counts counts_;
 };

@@ -116,7 +116,7 @@ void Core::load_into_hot(BlockId id) {
   own_in_hot(id);
   if (warm_.readable(id)) {
     start_load(id, TierId::warm, TierId::hot, block.warm.place, *target);
-  } else if (warm_.here(id) || start_cold_to_warm(id)) {
+  } else if (warm_.arriving(id) || start_cold_to_warm(id)) {
     block.hot_waits_for_warm = true;
   } else {  // Nothing in warm may go: past it.
     start_load(id, TierId::cold, TierId::hot, block.cold_place, *target);
@@ -152,14 +152,15 @@ void Core::disown(BlockId id) {
 }
 
 void Core::end_prompt(std::span<const BlockId> tail_deepest_first) {
-  std::uint32_t own_children = 0;  // The deepest block has none; every other one the block before it.
+  std::unordered_map<BlockId, std::uint32_t> own_children;  // Those of the tail itself.
   for (const BlockId id : tail_deepest_first) {
     Block& block = table_[id];
-    if (block.children > own_children || block.hot_owners > 0) return;
+    const auto own = own_children.find(id);
+    if (block.children > (own == own_children.end() ? 0 : own->second) || block.hot_owners > 0) return;
     block.ended = true;
     hot_.make_first_victim(id);
     warm_.make_first_victim(id);
-    own_children = 1;
+    if (block.parent != kNoBlock) ++own_children[block.parent];
   }
 }
 

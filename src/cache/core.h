@@ -50,6 +50,7 @@ struct CoreCounts {
   std::uint64_t skipped_staging = 0;  // Too many bytes in flight already.
   std::uint64_t skipped_parent = 0;   // The parent is in no lower tier: nobody could reach the block.
   std::uint64_t skipped_space = 0;    // Everything in warm is pinned, or no segment could be had without waiting.
+  std::uint64_t skipped_failed = 0;   // A commit failed: cold takes no more stores.
 };
 
 // What a completion brought about.
@@ -109,7 +110,7 @@ class Core {
   // --- The library: blocks come from and go to a caller's memory ---
 
   // Stores all blocks or none to warm from the caller's memory; all become readable with the last completion. Blocks that
-  // are known are left out. Returns the ops in order of the blocks stored, nullopt where warm has no room now.
+  // are known, or on their way in another put, are left out: match asks for each block, so it never sees a part. Returns the ops in order of the blocks stored, nullopt where warm has no room now.
   std::optional<std::vector<std::uint64_t>> put(std::span<const BlockId> blocks);
 
   // Starts the delivery of a block to the caller: load warm -> caller at once, or cold -> warm first. Returns false where no
@@ -122,13 +123,14 @@ class Core {
   Pin pin(BlockId id);
   void unpin(const Pin& pin);
 
-  // The prompt has ended from here on: `tail` (deepest first) are first victims, up to the first block that others share.
+  // The prompt has ended from here on: `tail` (deepest first, children before their parents) are first victims, up to the
+  // first block that others share.
   void end_prompt(std::span<const BlockId> tail_deepest_first);
 
   // --- Completions ---
 
   Completed complete(std::uint64_t op, bool ok = true);
-  // The bytes of a block proved bad in `tier`: it leaves that tier.
+  // The bytes of a block proved bad in `tier`: it can be read there no more, and leaves with its last pin.
   void quarantine(BlockId id, TierId tier);
   // Makes what is written durable now; false where nothing waits for a commit.
   bool commit_now();

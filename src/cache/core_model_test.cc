@@ -2,6 +2,7 @@
 // and the world objects when a load reads what is not there, places overlap, or a capacity is exceeded.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -222,6 +223,7 @@ TEST(CoreModel, EngineUseNeverReadsAWrongPlaceWhateverTheOrderOfCompletions) {
 }
 
 TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWrongOne) {
+  std::uint64_t all_failed_moves = 0;
   for (const std::uint64_t seed : {11U, 12U, 13U, 14U, 15U, 16U}) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -232,6 +234,7 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
     const Forest forest = plant(core, rng, 300);
     std::uint64_t delivered = 0, failed = 0, fetched = 0;
     std::vector<Pin> leases;
+    std::uint64_t failed_moves = 0;
     std::int64_t now_ns = 0;
     for (int step = 0; step < 8000; ++step) {
       core.advance(now_ns += static_cast<std::int64_t>(rng.below(300)));
@@ -260,8 +263,13 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
       while (!world.idle() && rng.chance(0.7)) {
         const bool ok = rng.chance(0.97);
         const Action action = world.finish_one(rng, true);  // A failed copy may still have left its bytes.
-        const bool may_fail = action.type != ActionType::commit && action.type != ActionType::move;
+        const bool may_fail = action.type != ActionType::commit;
+        failed_moves += action.type == ActionType::move && !ok ? 1 : 0;
         const Completed completed = core.complete(action.op, ok || !may_fail);
+        // What has just proved bad is not offered again, although a lease may still pin it.
+        if (!ok && action.type == ActionType::load && action.from == TierId::warm) {
+          ASSERT_NE(core.fastest_tier(action.block), TierId::warm);
+        }
         if (action.to == TierId::caller) (completed.ok ? delivered : failed) += 1;
         failed += completed.failed_fetches;
         drain(core, world);
@@ -281,9 +289,90 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
     }
     EXPECT_EQ(delivered + failed, fetched) << "every fetch ends as exactly one of delivered and error";
     EXPECT_GT(failed, 10U);
+    all_failed_moves += failed_moves;
     EXPECT_GT(core.cold()->counts().stored, 100U);
     EXPECT_EQ(core.warm().available_bytes(), core.warm().capacity_bytes()) << "a pin has leaked";
   }
+  EXPECT_GT(all_failed_moves, 0U);
+}
+
+TEST(CoreModel, AfterAFailedCommitNothingOfItIsPublishedAndNothingMoreIsStoredButReadsGoOn) {
+  for (const std::uint64_t seed : {21U, 22U, 23U, 24U}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    CoreOptions options = small_options();
+    options.hot_bytes = 0;
+    Core core(options);
+    World world;
+    const Forest forest = plant(core, rng, 300);
+    std::vector<BlockId> durable;  // In cold when the commit failed.
+    std::uint64_t read = 0;
+    std::int64_t now_ns = 0;
+    bool broken = false;
+    for (int step = 0; step < 3000; ++step) {
+      core.advance(now_ns += static_cast<std::int64_t>(rng.below(300)));
+      const auto chain = forest.chain_to(static_cast<std::uint32_t>(rng.below(300)));
+      if (chain.size() <= 10 && rng.chance(0.6)) {
+        core.put(chain);
+      } else if (core.fastest_tier(chain.back()) != TierId::none) {
+        ASSERT_TRUE(core.fetch(chain.back()));
+      }
+      drain(core, world);
+      while (!world.idle() && rng.chance(0.7)) {
+        const Action action = world.finish_one(rng, true);
+        const bool fails = action.type == ActionType::commit && (broken || step > 1500);
+        if (fails && !broken) {
+          for (const BlockId id : forest.ids) {
+            if (core.table()[id].cold == Presence::present) durable.push_back(id);
+          }
+          broken = true;
+          core.complete(action.op, false);
+          for (const BlockId id : forest.ids) {
+            const bool was = std::find(durable.begin(), durable.end(), id) != durable.end();
+            ASSERT_TRUE(was || core.table()[id].cold != Presence::present) << "published without a commit";
+          }
+        } else {
+          ASSERT_FALSE(fails) << "a commit after the failed one";
+          core.complete(action.op, true);
+          read += broken && action.type == ActionType::load && action.from == TierId::cold ? 1 : 0;
+        }
+        drain(core, world);
+      }
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(broken);
+    EXPECT_FALSE(core.cold()->writable());
+    EXPECT_GT(core.counts().skipped_failed, 0U);
+    EXPECT_GT(read, 10U);
+    while (!world.idle()) {
+      core.complete(world.finish_one(rng, true).op);
+      drain(core, world);
+    }
+    EXPECT_FALSE(core.anything_uncommitted());
+    EXPECT_EQ(core.warm().available_bytes(), core.warm().capacity_bytes()) << "a pin has leaked";
+  }
+}
+
+TEST(CoreModel, AHintEndsATreeOnlyUpToWhatOthersShare) {
+  CoreOptions options = small_options();
+  options.hot_bytes = 0;
+  options.cold.reset();
+  Core core(options);
+  World world;
+  // 0 <- 1 <- {2, 3}, 2 <- 4; 1 and 2 carry a second kind each (11, 12).
+  const auto make = [&](std::uint32_t n, BlockId parent) {
+    return core.table().intern(key_of(n), parent, kPayload, kRecord);
+  };
+  const BlockId b0 = make(0, kNoBlock), b1 = make(1, b0), b2 = make(2, b1), b3 = make(3, b1), b4 = make(4, b2);
+  const BlockId k1 = make(11, b1), k2 = make(12, b2);
+  ASSERT_TRUE(core.put(std::vector<BlockId>{b0, b1, k1, b2, k2, b3, b4}));
+  drain(core, world);
+  Rng rng(1);
+  while (!world.idle()) core.complete(world.finish_one(rng, true).op);
+  core.end_prompt(std::vector<BlockId>{b4, k2, b2, k1, b1, b0});
+  EXPECT_TRUE(core.table()[b4].ended && core.table()[k2].ended && core.table()[b2].ended);
+  EXPECT_FALSE(core.table()[b1].ended) << "3 goes on from it";
+  EXPECT_FALSE(core.table()[b0].ended);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ void Core::start_load(BlockId id, TierId from, TierId to, const Place& source, c
 }
 
 bool Core::start_cold_to_warm(BlockId id) {
+  if (warm_.here(id)) return false;  // Condemned there, and still pinned.
   const Block& block = table_[id];
   const auto target = warm_.take(block.record_bytes);
   if (!target) return false;
@@ -80,7 +81,11 @@ bool Core::store_to_warm(BlockId id, TierId from) {
 void Core::store_to_cold(BlockId id) {
   Block& block = table_[id];
   if (!cold_ || block.cold != Presence::absent || block.ended) return;
-  if (block.parent != kNoBlock && table_[block.parent].cold == Presence::absent) {
+  if (!cold_->writable()) {
+    ++counts_.skipped_failed;
+    return;
+  }
+  if (block.parent != kNoBlock && !block.stands_alone && table_[block.parent].cold == Presence::absent) {
     ++counts_.skipped_parent;
     return;
   }
@@ -149,7 +154,7 @@ bool Core::fetch(BlockId id) {
   }
   if (block.cold != Presence::present) return false;
   block.hit_since_written = true;
-  if (warm_.here(id) || start_cold_to_warm(id)) {
+  if (warm_.arriving(id) || start_cold_to_warm(id)) {
     ++waiting_callers_[id];
   } else {
     start_load(id, TierId::cold, TierId::caller, block.cold_place, {});
@@ -174,11 +179,12 @@ Completed Core::complete(std::uint64_t op, bool ok) {
       on_store(action, ok, completed);
       break;
     case ActionType::move:
-      cold_->moved(action.block, action.source, action.target);
+      ok && cold_->writable() ? cold_->moved(action.block, action.source, action.target)
+                              : cold_->move_failed(action.block, action.source, action.target);
       cold_->commit_if_due();
       break;
     case ActionType::commit:
-      cold_->commit_done();
+      ok ? cold_->commit_done() : cold_->commit_failed();
       cold_->commit_if_due();
       break;
     case ActionType::compute:
@@ -227,7 +233,7 @@ void Core::on_store(const Action& action, bool ok, Completed& completed) {
   const BlockId id = action.block;
   if (action.to == TierId::cold) {
     warm_.unpin(id);
-    ok ? cold_->wrote(id) : cold_->failed(id);
+    ok && cold_->writable() ? cold_->wrote(id) : cold_->failed(id);
     cold_->commit_if_due();
     return;
   }
@@ -269,7 +275,7 @@ bool Core::finish_put(std::uint64_t op, bool ok) {
 
 void Core::quarantine(BlockId id, TierId tier) {
   if (tier == TierId::cold && cold_) cold_->forget(id);
-  if (tier == TierId::warm && warm_.readable(id) && warm_.at(id).pins == 0) warm_.leave(id);
+  if (tier == TierId::warm) warm_.condemn(id);
 }
 
 }  // namespace tiercel

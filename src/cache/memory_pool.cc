@@ -13,7 +13,7 @@ MemoryPool::MemoryPool(Options options, BlockTable& table, Outbox& outbox)
 
 bool MemoryPool::evictable(BlockId id) const {
   const BlockInMemory& block = at(id);
-  return block.presence == Presence::present && block.pins == 0 && order_.contains(id);
+  return readable(id) && block.pins == 0 && order_.contains(id);
 }
 
 bool MemoryPool::evict_one() {
@@ -65,6 +65,7 @@ void MemoryPool::leave(BlockId id) {
   if (order_.contains(id)) order_.remove(id);
   space_.release(block.place.offset, block.place.bytes);
   block.presence = Presence::absent;
+  block.condemned = false;
   table_.release(id);
 }
 
@@ -76,7 +77,18 @@ void MemoryPool::pin(BlockId id) {
 void MemoryPool::unpin(BlockId id) {
   TIERCEL_CHECK(at(id).pins > 0);
   --entry(id).pins;
+  if (at(id).condemned && at(id).pins == 0) {
+    leave(id);
+    return;
+  }
   evictable_bytes_ += evictable_bytes(id);
+}
+
+void MemoryPool::condemn(BlockId id) {
+  if (!readable(id)) return;
+  evictable_bytes_ -= evictable_bytes(id);
+  entry(id).condemned = true;
+  if (at(id).pins == 0) leave(id);
 }
 
 void MemoryPool::remove_from_order(BlockId id) {

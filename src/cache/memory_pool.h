@@ -44,7 +44,10 @@ class MemoryPool {
   void leave(BlockId id);    // Gone, its space free. Requires no pins. Says nothing: the caller emits the drop, if it is one.
 
   void pin(BlockId id);
-  void unpin(BlockId id);
+  void unpin(BlockId id);  // The last pin of a condemned block takes it along.
+
+  // The block's bytes proved bad: it is unreadable from now on, and gone as soon as nobody pins it.
+  void condemn(BlockId id);
 
   // Owned blocks stand outside the order, so that a full pool is not searched in vain; they come back as most recent.
   void remove_from_order(BlockId id);
@@ -52,8 +55,9 @@ class MemoryPool {
   void touch(BlockId id);
   void make_first_victim(BlockId id);
 
-  bool readable(BlockId id) const { return at(id).presence == Presence::present; }
+  bool readable(BlockId id) const { return at(id).presence == Presence::present && !at(id).condemned; }
   bool here(BlockId id) const { return at(id).presence != Presence::absent; }
+  bool arriving(BlockId id) const { return at(id).presence == Presence::arriving; }
   bool evictable(BlockId id) const;
   std::uint64_t evictable_bytes(BlockId id) const { return evictable(id) ? at(id).place.bytes : 0; }
   const BlockInMemory& at(BlockId id) const { return table_[id].*options_.where; }

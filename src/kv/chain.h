@@ -19,22 +19,6 @@
 
 namespace tiercel {
 
-// Everything two caches must agree on before bytes may be shared.
-struct FingerprintParts {
-  std::string model_weights_id;
-  std::string tokenizer;
-  std::string rope;
-  std::string adapter;  // LoRA, empty for none.
-  std::string quantization_scales;
-  std::string rotation;
-  Layout layout;
-  std::uint32_t block_tokens = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t world = 1;
-};
-
-Fingerprint make_fingerprint(const FingerprintParts& parts);
-
 // Names one position: all tokens up to and including this block. `parent` is empty at the head of a chain; the tenant's
 // salt enters there and reaches every later position through its parent.
 // Shape of `content`: the tokens of this block as little-endian uint32, or the engine's own block hash as bytes; the two

@@ -1,46 +1,4 @@
-// Memory named so that another process or a GPU could follow it: by handle, or (inside one process) by host pointer.
-//
-// A source or destination is a scatter list: the engine's paged cache is not one buffer.
-// Threads Plain values. Whoever hands a list to a tier keeps the memory valid until the completion arrives.
+// Scatter lists, tickets, outcomes: part of the public interface.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
-namespace tiercel {
-
-// A place in an arena (tier/arena.h). The generation says which life of the arena it belongs to: a handle from before a
-// restart never resolves.
-struct Handle {
-  std::uint32_t arena = 0;
-  std::uint32_t generation = 0;
-  std::uint64_t offset = 0;
-};
-
-enum class MemoryKind : std::uint8_t { host, arena, device };
-
-struct Piece {
-  MemoryKind kind = MemoryKind::host;
-  std::uint16_t device = 0;       // Only for MemoryKind::device.
-  std::byte* pointer = nullptr;   // Only for MemoryKind::host: valid in this process alone.
-  Handle handle = {};                 // For arena and device.
-  std::uint64_t bytes = 0;
-};
-
-using ScatterList = std::vector<Piece>;
-
-inline Piece host_piece(std::span<std::byte> memory) {
-  return Piece{.pointer = memory.data(), .bytes = memory.size()};
-}
-inline Piece host_piece(std::span<const std::byte> memory) {  // As a source; tiers never write to a source.
-  return Piece{.pointer = const_cast<std::byte*>(memory.data()), .bytes = memory.size()};
-}
-inline std::uint64_t total_bytes(std::span<const Piece> pieces) {
-  std::uint64_t bytes = 0;
-  for (const Piece& piece : pieces) bytes += piece.bytes;
-  return bytes;
-}
-
-}  // namespace tiercel
+#include "tiercel/transfer.hpp"

@@ -40,8 +40,6 @@ enum class OpType : std::uint8_t {
   reclaim,  // The segment `place.segment` is free for a new life. No op on it may be in flight.
 };
 
-enum class Outcome : std::uint8_t { delivered, miss, error };
-
 struct Op {
   OpType type = OpType::load;
   std::uint8_t priority = 0;     // Lower goes first where the tier can choose.
@@ -52,8 +50,6 @@ struct Op {
   std::int64_t deadline_ns = 0;  // On the tier's clock; 0 = none. Past it an op not yet started ends in Errc::cancelled.
   std::uint64_t tag = 0;         // Comes back in the completion.
 };
-
-using Ticket = std::uint64_t;  // Names one submit; 0 is never given.
 
 struct Completion {
   Ticket ticket = 0;
@@ -70,14 +66,6 @@ struct TierCapabilities {
   bool device = false;           // Its memory is not host memory.
   std::uint64_t alignment = 4096;
   std::uint64_t capacity_bytes = 0;  // Physical and hard.
-};
-
-// A live estimate of the tier's link, measured by the tier on its own operations; nullopt-like zeros until measured.
-struct LinkEstimate {
-  double latency_s = 0;
-  double read_bytes_per_s = 0;
-  double write_bytes_per_s = 0;
-  std::uint32_t queued_ops = 0;
 };
 
 struct TierStats {

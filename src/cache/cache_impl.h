@@ -1,0 +1,188 @@
+// Behind tiercel::Cache: the core, an executor on real tiers, and one thread between them.
+//
+// Lock    One mutex guards the core and everything about tickets. Calls hold it to decide, never for I/O or copies. The thread
+//         takes the core's actions under it, carries them out without it, and reports completions under it again.
+// Way     call -> core -> outbox -> [thread] take_work() -> TierExecutor -> complete() -> core -> ticket
+// Blocks  A block that a fetch waits for is retained, so its id stays its own. requests_ holds, by block, who still waits for an
+//         action of the core that delivers it; whoever comes first in the row gets it, for the bytes are the same.
+// Threads Any; run() is the thread's.
+// Source  docs/adr/0005-library-door.md
+#pragma once
+
+#include <deque>
+#include <list>
+#include <map>
+#include <set>
+#include <thread>
+#include <unordered_map>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "cache/cache_plan.h"
+#include "cache/core.h"
+#include "cache/lease.h"
+#include "cache/ledger.h"
+#include "cache/match.h"
+#include "cache/tier_executor.h"
+#include "tier/nvme_tier.h"
+#include "tier/ram_tier.h"
+#include "tiercel/tiercel.hpp"
+
+namespace tiercel {
+
+// What the house may give a cache instead of its own: a disk, an account of memory. Both outlive it.
+struct CacheSeams {
+  Disk* disk = nullptr;
+  Ledger* ledger = nullptr;
+};
+
+Result<Cache> open_cache(const CacheOptions& options, const CacheSeams& seams);
+
+class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
+ public:
+  static Result<std::shared_ptr<CacheImpl>> open(const CacheOptions& options, const CacheSeams& seams);
+  ~CacheImpl();
+
+  Chain chain(std::span<const std::uint32_t> tokens) const;
+  Chain chain(std::span<const std::span<const std::byte>> block_hashes, std::uint32_t tokens_in_last) const;
+  Result<Match> match(const Chain& chain, const MatchOptions& options);
+  void release(LeaseId lease);
+  Result<Ticket> fetch(const Match& match, std::span<const Destination> destinations, OnFinished on_finished);
+  Result<Ticket> put(const Chain& chain, const Txn& transaction, OnFinished on_finished);
+  Result<std::optional<Finished>> poll(Ticket ticket);
+  Result<Finished> wait(Ticket ticket, std::chrono::nanoseconds timeout);
+  void cancel(Ticket ticket);
+  Result<void> sync(std::chrono::nanoseconds timeout);
+  Result<std::uint32_t> prefetch(const Chain& chain);
+  Result<void> hint(const Chain& chain, const Hints& hints);
+  CacheStats stats() const;
+  Result<void> close();
+
+ private:
+  // What stands in a block's record beside its key.
+  struct BlockName {
+    std::size_t kind = 0;  // Index into options_.kinds.
+    std::uint32_t token_count = 0;
+    PrefixHash prefix;
+  };
+  struct PutSource {
+    Ticket ticket = 0;
+    ScatterList memory;
+  };
+  struct Request {
+    Ticket ticket = 0;
+    std::uint32_t slot = 0;  // Of Finished::blocks.
+    BlockId block = kNoBlock;
+    ScatterList memory;
+  };
+  struct Pending {
+    Finished finished;
+    std::uint32_t left = 0;  // Blocks that have not ended.
+    bool is_put = false;
+    bool published = false;
+    bool cancelled = false;
+    bool done = false;
+    OnFinished on_finished;
+    std::vector<BlockId> ended;  // Of a put with the hint: retained, deepest first.
+  };
+  // One caller of sync(): first the puts before it end, then the stores to cold that these began, then a commit.
+  struct SyncWait {
+    enum class Stage : std::uint8_t { puts, stores, commit, committing, done };
+    Stage stage = Stage::puts;
+    Ticket puts_before = 0;
+    std::uint64_t stores_up_to = 0;
+    std::uint64_t commit_op = 0;
+    std::optional<Error> error;
+  };
+
+  CacheImpl(const CacheOptions& options, const CachePlan& plan);
+
+  // cache_open.cc
+  Result<void> set_up(const CacheSeams& seams);
+  Result<void> set_up_cold(Disk& disk, std::span<std::byte> staging, CoreOptions& core, Recovered& recovered);
+  void restore(const Recovered& recovered) REQUIRES(mutex_);
+  std::size_t kind_of(const RecoveredRecord& record) const;
+  static constexpr std::size_t kStranger = SIZE_MAX;
+
+  // cache_calls.cc, cache_put.cc
+  ChainShape shape_of(const Chain& chain) const;
+  Result<void> check_chain(const Chain& chain) const;
+  static Result<void> check_memory(const char* call, std::uint32_t block, const ScatterList& memory, std::uint64_t bytes);
+  std::optional<std::size_t> kind_index(std::uint16_t id) const;
+  Result<std::vector<std::size_t>> kind_indices(std::span<const std::uint16_t> ids) const;
+  Result<void> begin_call() REQUIRES(mutex_);
+  void advance_time() REQUIRES(mutex_);
+  void unpin(const std::vector<Pin>& pins) REQUIRES(mutex_);
+  Result<void> check_put(const Chain& chain, const Txn& transaction) const;
+  BlockId intern(const Chain& chain, std::size_t kind, std::uint32_t block, std::vector<BlockId>& references)
+      REQUIRES(mutex_);
+  BlockId intern_primary(const Chain& chain, std::uint32_t block, std::vector<BlockId>& references) REQUIRES(mutex_);
+  BlockId make_block(const Chain& chain, std::size_t kind, std::uint32_t block, BlockId parent,
+                     std::vector<BlockId>& references) REQUIRES(mutex_);
+  std::vector<BlockId> ended_tail(const Chain& chain, std::uint32_t position) REQUIRES(mutex_);
+  void count_hints(const Hints& hints) REQUIRES(mutex_);
+  Ticket new_ticket(bool is_put, std::uint32_t left, OnFinished on_finished) REQUIRES(mutex_);
+
+  // cache_loop.cc
+  void run();
+  bool settled() REQUIRES(mutex_);
+  void take_work(std::vector<TierWork>& work) REQUIRES(mutex_);
+  bool fill_work(const Action& action, TierWork& work) REQUIRES(mutex_);
+  void complete(const TierDone& done) REQUIRES(mutex_);
+  void end_put_block(const Action& action, const TierDone& done, bool published) REQUIRES(mutex_);
+  void end_request(const Request& request, Outcome outcome, const Error& error) REQUIRES(mutex_);
+  void end_waiting(BlockId block, std::uint32_t count, const TierDone& done) REQUIRES(mutex_);
+  void finish(Ticket ticket) REQUIRES(mutex_);
+  void step_syncs() REQUIRES(mutex_);
+  bool step(SyncWait& sync) REQUIRES(mutex_);
+  std::int64_t sleep_ns() REQUIRES(mutex_);
+  void note(std::string sentence) REQUIRES(mutex_);
+
+  // Fixed after open.
+  const CacheOptions options_;
+  const CachePlan plan_;
+  std::size_t primary_ = 0;       // The kind whose blocks are the others' parents: the first of reach all, else the first.
+  bool primary_stands_alone_ = false;
+  SystemClock system_clock_;
+  const Clock* clock_ = nullptr;
+  LeaseOwner process_;
+  std::unique_ptr<Disk> own_disk_;
+  std::unique_ptr<Ledger> own_ledger_;
+  Reservation warm_reservation_, staging_reservation_;
+
+  // Memory and tiers; set up by open, torn down by close under the lock. Between these only the thread submits to them.
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<RamTier> warm_;
+  std::unique_ptr<NvmeTier> cold_;
+  std::unique_ptr<TierExecutor> executor_;
+  std::thread thread_;
+
+  mutable Mutex mutex_;
+  ConditionVariable work_;      // For the thread: something to do.
+  ConditionVariable finished_;  // For callers: a ticket, a sync or the thread has ended.
+  std::optional<Core> core_ GUARDED_BY(mutex_);
+  std::vector<BlockName> names_ GUARDED_BY(mutex_);  // By block id.
+  LeaseTable leases_ GUARDED_BY(mutex_);
+
+  Ticket next_ticket_ GUARDED_BY(mutex_) = 1;
+  std::unordered_map<Ticket, Pending> pending_ GUARDED_BY(mutex_);
+  std::deque<Ticket> unread_ GUARDED_BY(mutex_);       // Finished, oldest first; at most kResultsMax. May name read ones.
+  std::set<Ticket> open_puts_ GUARDED_BY(mutex_);
+  std::unordered_map<std::uint64_t, PutSource> put_sources_ GUARDED_BY(mutex_);         // By op.
+  std::unordered_map<BlockId, std::deque<Request>> requests_ GUARDED_BY(mutex_);        // Not on a tier yet.
+  std::unordered_map<std::uint64_t, Request> running_requests_ GUARDED_BY(mutex_);      // By op.
+  std::uint64_t requests_open_ GUARDED_BY(mutex_) = 0;
+  std::set<std::uint64_t> cold_writes_ GUARDED_BY(mutex_);  // Ops under way.
+  std::uint64_t last_op_ GUARDED_BY(mutex_) = 0;
+  std::list<SyncWait> syncs_ GUARDED_BY(mutex_);
+  std::vector<std::pair<OnFinished, Finished>> callbacks_ GUARDED_BY(mutex_);
+
+  bool closing_ GUARDED_BY(mutex_) = false;
+  bool abandon_ GUARDED_BY(mutex_) = false;  // close() waits no more for what is under way.
+  bool thread_over_ GUARDED_BY(mutex_) = false;
+  bool closed_ GUARDED_BY(mutex_) = false;
+  std::optional<Error> close_error_ GUARDED_BY(mutex_);
+  CacheStats stats_ GUARDED_BY(mutex_);  // What is counted here; stats() adds the core's and the tiers'.
+};
+
+}  // namespace tiercel
