@@ -9,7 +9,6 @@
 // Source  docs/adr/0004-drive.md
 #pragma once
 
-#include <array>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "cache/tier_executor.h"
 #include "io/disk.h"
 #include "kv/record.h"
 #include "replay/block_content.h"
@@ -57,44 +57,31 @@ class DriveExecutor : public Executor {
   Result<void> set_up(Disk& disk);
 
  private:
-  struct alignas(kRecordAlignment) HeadPage {
-    std::array<std::byte, kRecordAlignment> bytes;
-  };
   struct Running {
     std::int64_t begin_ns = 0;
     std::int64_t end_ns = 0;
     bool over = false;
     bool failed = false;
-    std::span<std::byte> head;  // Scratch of a load past warm.
     Action executed;
   };
 
   std::span<std::byte> hot_block(const Place& place);
-  std::span<std::byte> warm_record(const Place& place);
-  std::span<std::byte> take_head();
-  Result<void> encode(const Action& action, std::span<const std::byte> block, std::span<std::byte> head) const;
-  Result<void> begin_store_to_warm(const Action& action);
-  Result<void> begin_load(const Action& action);
-  Result<void> begin_move(const Action& action);
-  Result<void> submit(Tier& tier, Op op, std::uint64_t tag);
-  void collect(Tier& tier, bool block);
-  Result<void> wait_for(Tier& tier, std::uint64_t tag);
-  Result<void> recompute(const Action& action);
-  Tier& tier_of(const Action& action);
+  TierWork work_of(const Action& action);
+  void collect(std::int64_t timeout_ns);
+  void count_error(const std::string& what);
+  // What the engine does about bytes that cannot be had: computes them again, into hot or into a record.
+  Result<void> recompute(const Action& action, std::span<std::byte> record);
 
   const Options options_;
   SystemClock clock_;
   BlockContent content_;
   std::unique_ptr<Arena> arena_;
   std::span<std::byte> hot_;
-  std::span<std::byte> warm_memory_;
-  std::span<std::byte> move_buffer_;
-  std::vector<std::unique_ptr<HeadPage>> heads_memory_;
-  std::vector<std::span<std::byte>> free_heads_;
   std::unique_ptr<RamTier> warm_;
   std::unique_ptr<NvmeTier> cold_;
+  std::unique_ptr<TierExecutor> tiers_;
   std::unordered_map<std::uint64_t, Running> running_;  // By op.
-  std::vector<Completion> completions_;
+  std::vector<TierDone> done_;
   DecisionDigest digest_;
   double warm_up_s_ = 0;
   std::unordered_set<BlockId> recomputed_;              // On their way to hot by way of warm, but not from a tier.
