@@ -58,11 +58,11 @@ struct ReplayArgs {
   std::string placement;
   TraceSource source;
   bool drive = false;
-  std::string payload;            // Empty: the placement's; else a byte count.
+  std::string payload;  // Empty: the placement's; else a byte count.
   std::string pace = "max";
   std::vector<std::string> sets;  // KEY=VALUE
   std::string output_dir;
-  std::string check;              // report.json to check instead of running.
+  std::string check;  // report.json to check instead of running.
   bool json = false;
 };
 int run_replay(const ReplayArgs& args);

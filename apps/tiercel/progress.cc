@@ -8,7 +8,8 @@
 
 namespace tiercel::app {
 
-Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string what)
+    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (terminal_ && shown_ != static_cast<std::size_t>(-1)) fmt::print(stderr, "\r\033[K");
@@ -24,7 +25,8 @@ void Progress::show(std::size_t done, std::size_t total) {
   }
   constexpr std::size_t kWidth = 40;
   const std::size_t filled = step * kWidth / 100;
-  fmt::print(stderr, "\r{} [{}{}] {:3} %", what_, std::string(filled, '='), std::string(kWidth - filled, ' '), step);
+  fmt::print(stderr, "\r{} [{}{}] {:3} %", what_, std::string(filled, '='),
+             std::string(kWidth - filled, ' '), step);
   std::fflush(stderr);
 }
 

@@ -35,7 +35,9 @@ Result<double> parse_pace(const std::string& text) {
   double pace = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pace);
   if (error != std::errc() || end != text.data() + text.size() || !(pace > 0) || pace > 1e9) {
-    return fail(Errc::invalid, fmt::format("--pace {}: write max, or a positive number (10 = ten times faster)", text));
+    return fail(
+        Errc::invalid,
+        fmt::format("--pace {}: write max, or a positive number (10 = ten times faster)", text));
   }
   return pace;
 }
@@ -47,7 +49,9 @@ Result<Plan> make_plan(const ReplayArgs& args) {
   if (!args.payload.empty()) {
     const auto bytes = parse_byte_count(args.payload);
     if (!bytes || *bytes == 0) {
-      return fail(Errc::invalid, fmt::format("--payload {}: write a number of bytes or e.g. \"64 KiB\"", args.payload));
+      return fail(
+          Errc::invalid,
+          fmt::format("--payload {}: write a number of bytes or e.g. \"64 KiB\"", args.payload));
     }
     payload = *bytes;
   }
@@ -61,11 +65,12 @@ Result<Plan> make_plan(const ReplayArgs& args) {
 int check(const ReplayArgs& args, const Plan& plan) {
   const auto trace_hash = file_sha256(args.source.path);
   if (!trace_hash) return complain(trace_hash.error());
-  const auto mismatch = check_report(args.check, {.version = TIERCEL_VERSION,
-                                                  .placement_sha256 = placement_sha256(plan.placement),
-                                                  .trace_sha256 = *trace_hash,
-                                                  .payload_bytes = plan.scaled.payload_bytes,
-                                                  .machine = read_machine(plan.store_directory)});
+  const auto mismatch =
+      check_report(args.check, {.version = TIERCEL_VERSION,
+                                .placement_sha256 = placement_sha256(plan.placement),
+                                .trace_sha256 = *trace_hash,
+                                .payload_bytes = plan.scaled.payload_bytes,
+                                .machine = read_machine(plan.store_directory)});
   if (!mismatch) return complain(mismatch.error());
   if (!mismatch->has_value()) {
     fmt::print("{}: belongs to this placement, trace, version and machine\n", args.check);
@@ -86,25 +91,31 @@ Result<void> write_file(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << text << '\n';
   file.close();
-  if (!file) return fail(Errc::io, fmt::format("{}: could not be written; is the disk full?", path));
+  if (!file)
+    return fail(Errc::io, fmt::format("{}: could not be written; is the disk full?", path));
   return {};
 }
 
-Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace& trace, Disk& disk) {
+Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace& trace,
+                          Disk& disk) {
   const std::vector<Key> keys = trace_keys(trace, plan.placement.model.block_tokens);
   Progress progress(args.drive ? "driving" : "simulating");
-  const ReplayControls controls{.pace = args.drive ? plan.pace : 0,
-                                .progress = [&](std::size_t done, std::size_t total) { progress.show(done, total); }};
+  const ReplayControls controls{
+      .pace = args.drive ? plan.pace : 0,
+      .progress = [&](std::size_t done, std::size_t total) { progress.show(done, total); }};
   if (!args.drive) {
     SimulatedExecutor executor;
     return run_replay(plan.placement, plan.scaled, trace, keys, executor, controls);
   }
-  TIERCEL_TRY(const auto executor, DriveExecutor::open(disk, {.scaled = plan.scaled,
-                                                              .block_tokens = plan.placement.model.block_tokens,
-                                                              .fingerprint = replay_fingerprint(plan.placement.model.block_tokens),
-                                                              .store_directory = plan.store_directory}));
+  TIERCEL_TRY(const auto executor,
+              DriveExecutor::open(
+                  disk, {.scaled = plan.scaled,
+                         .block_tokens = plan.placement.model.block_tokens,
+                         .fingerprint = replay_fingerprint(plan.placement.model.block_tokens),
+                         .store_directory = plan.store_directory}));
   if (plan.placement.cold.bytes > 0) {  // Only now: the old store has been emptied.
-    TIERCEL_TRY_VOID(check_against_disk(plan.placement, plan.scaled.cold_bytes, plan.store_directory));
+    TIERCEL_TRY_VOID(
+        check_against_disk(plan.placement, plan.scaled.cold_bytes, plan.store_directory));
   }
   return run_replay(plan.placement, plan.scaled, trace, keys, *executor, controls);
 }
@@ -116,7 +127,8 @@ int run_replay(const ReplayArgs& args) {
   if (!plan) return complain(plan.error());
   if (!args.check.empty()) return check(args, *plan);
   if (args.output_dir.empty() && args.drive) {
-    return complain(fail(Errc::invalid, "--drive needs -o DIR, for report.json and the cold store"));
+    return complain(
+        fail(Errc::invalid, "--drive needs -o DIR, for report.json and the cold store"));
   }
   const auto trace = open_trace(args.source);
   if (!trace) return complain(trace.error());
@@ -129,7 +141,8 @@ int run_replay(const ReplayArgs& args) {
   PosixDisk disk;
   auto outcome = run(args, *plan, *trace, disk);
   if (!outcome) return complain(outcome.error());
-  for (std::string& warning : placement_warnings(plan->placement)) outcome->notes.push_back(std::move(warning));
+  for (std::string& warning : placement_warnings(plan->placement))
+    outcome->notes.push_back(std::move(warning));
   const Indicators indicators = compute_indicators(*outcome);
   const Verdict verdict = judge(indicators, *outcome, plan->placement);
   const ReportContext context{.version = TIERCEL_VERSION,

@@ -19,17 +19,19 @@ int complain(const Error& error) {
 }
 
 Result<Trace> open_trace(const TraceSource& source) {
-  return read_trace(source.path,
-                    {.skip_bad = source.skip_bad, .weka_users = source.weka_users, .every = source.every});
+  return read_trace(
+      source.path,
+      {.skip_bad = source.skip_bad, .weka_users = source.weka_users, .every = source.every});
 }
 
 Result<Trace> read_trace_with_blocks(const TraceSource& source) {
   TIERCEL_TRY(Trace trace, open_trace(source));
   if (!trace.has_blocks) {
-    return fail(Errc::invalid,
-                fmt::format("{}: a trace of format {} names no blocks, so there is nothing to reuse; "
-                            "take a Mooncake, Weka or Tiercel trace",
-                            source.path, trace.format));
+    return fail(
+        Errc::invalid,
+        fmt::format("{}: a trace of format {} names no blocks, so there is nothing to reuse; "
+                    "take a Mooncake, Weka or Tiercel trace",
+                    source.path, trace.format));
   }
   return trace;
 }
@@ -38,7 +40,8 @@ Result<std::string> file_sha256(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::vector<char> buffer(1 << 20);
   Sha256 hash;
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
+         file.gcount() > 0) {
     hash.update(std::string_view(buffer.data(), static_cast<std::size_t>(file.gcount())));
   }
   if (!file.eof()) return fail(Errc::io, fmt::format("{}: could not be read", path));

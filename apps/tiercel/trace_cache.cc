@@ -28,11 +28,13 @@ int run_trace_cache(const TraceCacheArgs& args) {
   json.begin_object().member("schema", "tiercel.trace_cache/1").member("trace", args.source.path);
   json.member("accesses", accesses).member("unique_blocks", trace->unique_blocks);
   json.member("infinite_hit_ratio", ratio(infinite)).key("rows").begin_array();
-  std::string table = fmt::format("{:<8}{:>12}{:>14}{:>12}\n", "policy", "blocks", "hits", "hit ratio");
+  std::string table =
+      fmt::format("{:<8}{:>12}{:>14}{:>12}\n", "policy", "blocks", "hits", "hit ratio");
   for (std::size_t p = 0; p < policies.size(); ++p) {
     for (const std::uint64_t blocks : args.blocks) {
       const std::uint64_t hits = residency_hits(*trace, policies[p], blocks);
-      table += fmt::format("{:<8}{:>12}{:>14}{:>12.4f}\n", args.policies[p], blocks, hits, ratio(hits));
+      table +=
+          fmt::format("{:<8}{:>12}{:>14}{:>12.4f}\n", args.policies[p], blocks, hits, ratio(hits));
       json.begin_object().member("policy", args.policies[p]).member("blocks", blocks);
       json.member("hits", hits).member("hit_ratio", ratio(hits)).end_object();
     }
@@ -41,8 +43,9 @@ int run_trace_cache(const TraceCacheArgs& args) {
   if (args.json) {
     fmt::print("{}\n", json.text());
   } else {
-    fmt::print("{}: {} accesses to {} unique blocks of {} tokens; infinite cache {:.4f}\n\n{}", args.source.path,
-               accesses, trace->unique_blocks, trace->block_tokens, ratio(infinite), table);
+    fmt::print("{}: {} accesses to {} unique blocks of {} tokens; infinite cache {:.4f}\n\n{}",
+               args.source.path, accesses, trace->unique_blocks, trace->block_tokens,
+               ratio(infinite), table);
   }
   return kOk;
 }

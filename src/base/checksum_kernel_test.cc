@@ -1,11 +1,11 @@
 // Every kernel this processor runs gives the sums of the baseline, at once and in pieces.
-#include "base/checksum.h"
+#include "base/checksum_kernel.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "base/checksum_kernel.h"
+#include "base/checksum.h"
 #include "base/random.h"
 
 namespace tiercel {

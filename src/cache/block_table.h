@@ -27,7 +27,8 @@ enum class Presence : std::uint8_t {
 struct BlockInMemory {
   Presence presence = Presence::absent;
   std::uint32_t pins = 0;  // Owners, leases and copies under way: it must stay where it is.
-  bool condemned = false;  // Its bytes proved bad: nobody may read it, and it leaves with its last pin.
+  bool condemned =
+      false;  // Its bytes proved bad: nobody may read it, and it leaves with its last pin.
   Place place;
 };
 
@@ -40,16 +41,18 @@ struct Block {
 
   BlockInMemory hot;
   std::uint32_t hot_owners = 0;  // Running requests that use it there; each is one of its pins.
-  bool hot_waits_for_warm = false;     // Its bytes come from cold by way of warm; the second step has not begun.
+  bool hot_waits_for_warm =
+      false;  // Its bytes come from cold by way of warm; the second step has not begun.
   BlockInMemory warm;
 
   Presence cold = Presence::absent;
   bool hit_since_written = false;
-  bool ended = false;                  // A hint said that no prompt will want it again.
-  bool stands_alone = false;           // Of use without its parent (reach window or last, in a model without `all`).
+  bool ended = false;  // A hint said that no prompt will want it again.
+  bool stands_alone =
+      false;  // Of use without its parent (reach window or last, in a model without `all`).
   Place cold_place;
-  std::uint32_t cold_children = 0;     // Children in cold or on their way there.
-  std::uint32_t children = 0;          // Children in the table.
+  std::uint32_t cold_children = 0;  // Children in cold or on their way there.
+  std::uint32_t children = 0;       // Children in the table.
 };
 
 class BlockTable {
@@ -59,10 +62,12 @@ class BlockTable {
   BlockId find(const Key& key) const;  // kNoBlock where it is unknown.
 
   // The block of `key`, made if unknown; takes a reference for the caller. `parent` and sizes count only when it is made.
-  BlockId intern(const Key& key, BlockId parent, std::uint64_t payload_bytes, std::uint64_t record_bytes);
+  BlockId intern(const Key& key, BlockId parent, std::uint64_t payload_bytes,
+                 std::uint64_t record_bytes);
 
   void retain(BlockId id) { ++blocks_[id].references; }
-  void release(BlockId id);  // The last one forgets the block, and its ancestors that nobody else needs.
+  void release(
+      BlockId id);  // The last one forgets the block, and its ancestors that nobody else needs.
 
   Block& operator[](BlockId id) { return blocks_[id]; }
   const Block& operator[](BlockId id) const { return blocks_[id]; }

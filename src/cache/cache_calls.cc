@@ -17,7 +17,8 @@ constexpr std::chrono::milliseconds kLook{100};
 // Waits are bounded by steady time, whatever a caller asks for.
 std::chrono::steady_clock::time_point deadline_of(std::chrono::nanoseconds timeout) {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);
-  return std::chrono::steady_clock::now() + std::clamp(timeout, std::chrono::nanoseconds(0), longest);
+  return std::chrono::steady_clock::now() +
+         std::clamp(timeout, std::chrono::nanoseconds(0), longest);
 }
 
 std::chrono::nanoseconds look_within(std::chrono::steady_clock::time_point deadline) {
@@ -30,7 +31,9 @@ Chain CacheImpl::chain(std::span<const std::uint32_t> tokens) const {
   Chain chain;
   chain.block_tokens_ = options_.block_tokens;
   chain.prefixes_ = make_chain(options_.tenant_salt, options_.block_tokens, tokens);
-  if (!tokens.empty()) chain.last_tokens_ = static_cast<std::uint32_t>((tokens.size() - 1) % options_.block_tokens + 1);
+  if (!tokens.empty())
+    chain.last_tokens_ =
+        static_cast<std::uint32_t>((tokens.size() - 1) % options_.block_tokens + 1);
   for (const CachedKind& cached : options_.kinds) {
     for (const PrefixHash& prefix : chain.prefixes_) {
       chain.keys_.push_back(make_key(prefix, cached.fingerprint, cached.kind));
@@ -39,14 +42,17 @@ Chain CacheImpl::chain(std::span<const std::uint32_t> tokens) const {
   return chain;
 }
 
-Chain CacheImpl::chain(std::span<const std::span<const std::byte>> block_hashes, std::uint32_t tokens_in_last) const {
+Chain CacheImpl::chain(std::span<const std::span<const std::byte>> block_hashes,
+                       std::uint32_t tokens_in_last) const {
   Chain chain;
   chain.block_tokens_ = options_.block_tokens;
   chain.last_tokens_ = std::clamp(tokens_in_last, 1U, options_.block_tokens);
   std::optional<PrefixHash> parent;
   for (std::size_t i = 0; i < block_hashes.size(); ++i) {
-    const std::uint32_t count = i + 1 == block_hashes.size() ? chain.last_tokens_ : options_.block_tokens;
-    parent = make_prefix_hash(options_.tenant_salt, parent, count, ChainContent::engine_hash, block_hashes[i]);
+    const std::uint32_t count =
+        i + 1 == block_hashes.size() ? chain.last_tokens_ : options_.block_tokens;
+    parent = make_prefix_hash(options_.tenant_salt, parent, count, ChainContent::engine_hash,
+                              block_hashes[i]);
     chain.prefixes_.push_back(*parent);
   }
   for (const CachedKind& cached : options_.kinds) {
@@ -58,7 +64,9 @@ Chain CacheImpl::chain(std::span<const std::span<const std::byte>> block_hashes,
 }
 
 ChainShape CacheImpl::shape_of(const Chain& chain) const {
-  return {.block_count = chain.size(), .block_tokens = chain.block_tokens_, .last_tokens = chain.last_tokens_};
+  return {.block_count = chain.size(),
+          .block_tokens = chain.block_tokens_,
+          .last_tokens = chain.last_tokens_};
 }
 
 Result<void> CacheImpl::check_chain(const Chain& chain) const {
@@ -68,26 +76,30 @@ Result<void> CacheImpl::check_chain(const Chain& chain) const {
   return {};
 }
 
-Result<void> CacheImpl::check_memory(const char* call, std::uint32_t block, const ScatterList& memory,
-                                     std::uint64_t bytes) {
+Result<void> CacheImpl::check_memory(const char* call, std::uint32_t block,
+                                     const ScatterList& memory, std::uint64_t bytes) {
   std::uint64_t left = bytes;
   for (const Piece& piece : memory) {
     if (piece.kind != MemoryKind::host || (piece.pointer == nullptr && piece.bytes > 0)) {
-      return fail(Errc::invalid, fmt::format("{}: block {}: a piece that is no host memory", call, block));
+      return fail(Errc::invalid,
+                  fmt::format("{}: block {}: a piece that is no host memory", call, block));
     }
     if (piece.bytes > left) {  // Subtracted, so that no sum of lengths can overflow.
-      return fail(Errc::invalid, fmt::format("{}: block {} has {} bytes, its pieces more", call, block, bytes));
+      return fail(Errc::invalid,
+                  fmt::format("{}: block {} has {} bytes, its pieces more", call, block, bytes));
     }
     left -= piece.bytes;
   }
   if (left > 0) {
-    return fail(Errc::invalid, fmt::format("{}: block {} has {} bytes, its pieces {}", call, block, bytes, bytes - left));
+    return fail(Errc::invalid, fmt::format("{}: block {} has {} bytes, its pieces {}", call, block,
+                                           bytes, bytes - left));
   }
   return {};
 }
 
 std::optional<std::size_t> CacheImpl::kind_index(std::uint16_t id) const {
-  const auto found = std::ranges::find(options_.kinds, id, [](const CachedKind& cached) { return cached.kind.id; });
+  const auto found = std::ranges::find(options_.kinds, id,
+                                       [](const CachedKind& cached) { return cached.kind.id; });
   if (found == options_.kinds.end()) return std::nullopt;
   return static_cast<std::size_t>(found - options_.kinds.begin());
 }
@@ -123,7 +135,8 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
   TIERCEL_TRY_VOID(check_chain(chain));
   TIERCEL_TRY(const std::vector<std::size_t> indices, kind_indices(options.kinds));
   const std::chrono::nanoseconds lease_time = options.lease_time.value_or(options_.lease_time);
-  if (lease_time.count() <= 0) return fail(Errc::invalid, "lease_time: there is no lease without a time");
+  if (lease_time.count() <= 0)
+    return fail(Errc::invalid, "lease_time: there is no lease without a time");
   std::vector<Kind> kinds;
   for (const std::size_t index : indices) kinds.push_back(options_.kinds[index].kind);
   const ChainShape shape = shape_of(chain);
@@ -145,12 +158,13 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
       pins.push_back(core.pin(core.table().find(key)));
       const bool warm = pins.back().tier == TierId::warm;
       ++(warm ? stats_.warm : stats_.cold).hits;
-      match.blocks_.push_back({.kind = kinds[i].id,
-                               .index = block,
-                               .token_count = chain.tokens_in(block),
-                               .bytes = options_.kinds[indices[i]].block_bytes(chain.tokens_in(block)),
-                               .tier = warm ? CacheTier::warm : CacheTier::cold,
-                               .key = key});
+      match.blocks_.push_back(
+          {.kind = kinds[i].id,
+           .index = block,
+           .token_count = chain.tokens_in(block),
+           .bytes = options_.kinds[indices[i]].block_bytes(chain.tokens_in(block)),
+           .tier = warm ? CacheTier::warm : CacheTier::cold,
+           .key = key});
     }
   }
   ++stats_.matches;
@@ -159,7 +173,8 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
     const std::int64_t now_ns = clock_->now_ns();
     LeaseOwner owner = process_;
     owner.name = options.owner;
-    match.lease_ = leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
+    match.lease_ =
+        leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
     match.cache_ = weak_from_this();
   }
   return match;
@@ -182,17 +197,21 @@ Ticket CacheImpl::new_ticket(bool is_put, std::uint32_t left, OnFinished on_fini
   return ticket;
 }
 
-Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination> destinations, OnFinished on_finished) {
+Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination> destinations,
+                                OnFinished on_finished) {
   for (const Destination& destination : destinations) {
     if (destination.block >= match.blocks_.size()) {
-      return fail(Errc::invalid, fmt::format("fetch: block {} of a match of {}", destination.block, match.blocks_.size()));
+      return fail(Errc::invalid, fmt::format("fetch: block {} of a match of {}", destination.block,
+                                             match.blocks_.size()));
     }
-    TIERCEL_TRY_VOID(check_memory("fetch", destination.block, destination.memory, match.blocks_[destination.block].bytes));
+    TIERCEL_TRY_VOID(check_memory("fetch", destination.block, destination.memory,
+                                  match.blocks_[destination.block].bytes));
   }
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
   if (requests_open_ + destinations.size() > kRequestsMax) {
-    return fail(Errc::busy, fmt::format("fetch: {} blocks are under way, at most {} may be", requests_open_, kRequestsMax));
+    return fail(Errc::busy, fmt::format("fetch: {} blocks are under way, at most {} may be",
+                                        requests_open_, kRequestsMax));
   }
   const Ticket ticket =
       new_ticket(false, static_cast<std::uint32_t>(destinations.size()), std::move(on_finished));
@@ -237,7 +256,8 @@ Result<Finished> CacheImpl::wait(Ticket ticket, std::chrono::nanoseconds timeout
     }
     const MutexLock lock(mutex_);
     const auto found = pending_.find(ticket);
-    if (found != pending_.end() && !found->second.done) finished_.wait_for(mutex_, look_within(deadline));
+    if (found != pending_.end() && !found->second.done)
+      finished_.wait_for(mutex_, look_within(deadline));
   }
 }
 

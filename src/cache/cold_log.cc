@@ -99,7 +99,8 @@ void ColdLog::empty_segment(std::uint32_t segment) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto& [id, place] = entries[i];
     if (!lives_at(id, place)) continue;
-    const bool can_move = moves[i] && staging_has_room(place.bytes) && account_.fits_open(place.bytes);
+    const bool can_move =
+        moves[i] && staging_has_room(place.bytes) && account_.fits_open(place.bytes);
     if (can_move) {
       start_move(id);
       continue;
@@ -145,7 +146,8 @@ void ColdLog::become_absent(BlockId id) {
 void ColdLog::finish_reclaims() {
   std::erase_if(reclaiming_, [this](std::uint32_t segment) {
     if (account_.held(segment)) return false;
-    outbox_.emit({.type = ActionType::reclaim, .from = TierId::cold, .source = {.segment = segment}});
+    outbox_.emit(
+        {.type = ActionType::reclaim, .from = TierId::cold, .source = {.segment = segment}});
     account_.release(segment);
     return true;
   });
@@ -269,7 +271,8 @@ void ColdLog::forget(BlockId id) {
 void ColdLog::restore(std::uint32_t segment, std::vector<SegmentAccount::Entry> entries) {
   for (const auto& [id, place] : entries) {
     Block& block = table_[id];
-    if (block.cold == Presence::present) {  // A move that was committed before its source was reclaimed.
+    if (block.cold ==
+        Presence::present) {  // A move that was committed before its source was reclaimed.
       block.cold_place = place;
       continue;
     }

@@ -42,16 +42,17 @@ class ColdLog {
   // A place for a new record of the block, which is now `arriving`; nullopt where no segment can be had without waiting.
   std::optional<Place> reserve(BlockId id);
 
-  void wrote(BlockId id);            // The write is over: `written`, until a commit.
-  void failed(BlockId id);           // The write failed: absent again, its place stays unused.
+  void wrote(BlockId id);   // The write is over: `written`, until a commit.
+  void failed(BlockId id);  // The write failed: absent again, its place stays unused.
   void moved(BlockId id, const Place& source, const Place& target);  // A move's copy is over.
-  void move_failed(BlockId id, const Place& source, const Place& target);  // The block is lost with its segment.
-  void commit_done();                // Publishes what the commit covered.
+  void move_failed(BlockId id, const Place& source,
+                   const Place& target);  // The block is lost with its segment.
+  void commit_done();                     // Publishes what the commit covered.
   // Nobody knows what of it is durable: nothing written since the last good commit is published, and no store follows.
   void commit_failed();
   bool writable() const { return writable_; }
-  bool commit_if_due();              // By bytes and time; emits the commit. True if it did.
-  bool commit_now();                 // Whatever is written; false where there is nothing or one is under way.
+  bool commit_if_due();  // By bytes and time; emits the commit. True if it did.
+  bool commit_now();     // Whatever is written; false where there is nothing or one is under way.
   bool commit_under_way() const { return commit_under_way_; }
   bool anything_uncommitted() const { return !written_.empty() || commit_under_way_; }
   std::optional<std::int64_t> commit_due_ns() const;
@@ -87,12 +88,13 @@ class ColdLog {
   bool lives_at(BlockId id, const Place& place) const;
 
   const Options options_;
-  const std::uint32_t spares_;  // Free segments to keep: what is written between two commits needs room.
+  const std::uint32_t
+      spares_;  // Free segments to keep: what is written between two commits needs room.
   BlockTable& table_;
   Outbox& outbox_;
   SegmentAccount account_;
   std::uint64_t in_flight_bytes_ = 0;
-  std::vector<Written> written_;     // Since the last commit began.
+  std::vector<Written> written_;  // Since the last commit began.
   std::vector<Written> committing_;
   std::uint64_t written_bytes_ = 0;
   std::int64_t first_written_ns_ = 0;

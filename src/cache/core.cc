@@ -156,7 +156,8 @@ void Core::end_prompt(std::span<const BlockId> tail_deepest_first) {
   for (const BlockId id : tail_deepest_first) {
     Block& block = table_[id];
     const auto own = own_children.find(id);
-    if (block.children > (own == own_children.end() ? 0 : own->second) || block.hot_owners > 0) return;
+    if (block.children > (own == own_children.end() ? 0 : own->second) || block.hot_owners > 0)
+      return;
     block.ended = true;
     hot_.make_first_victim(id);
     warm_.make_first_victim(id);

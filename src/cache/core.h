@@ -31,14 +31,15 @@ struct CoreOptions {
   std::uint64_t hot_block_bytes = 0;  // What a block without a key takes in hot (growth).
   std::uint64_t warm_bytes = 0;
   std::optional<ColdLog::Options> cold;
-  std::uint64_t staging_bytes = 0;    // Stores in flight towards warm; cold has its own limit in its options.
+  std::uint64_t staging_bytes =
+      0;  // Stores in flight towards warm; cold has its own limit in its options.
 };
 
 // What a request got at its admission.
 struct Admission {
   std::uint32_t hot_hits = 0, warm_hits = 0, cold_hits = 0;  // The matched prefix, by fastest tier.
-  std::vector<BlockId> pending;   // Blocks of the prefix that are still on their way into hot.
-  std::vector<Place> computed;    // Memory for the blocks behind the prefix, in order.
+  std::vector<BlockId> pending;  // Blocks of the prefix that are still on their way into hot.
+  std::vector<Place> computed;   // Memory for the blocks behind the prefix, in order.
 
   std::uint32_t hits() const { return hot_hits + warm_hits + cold_hits; }
 };
@@ -48,18 +49,21 @@ struct CoreCounts {
   std::uint64_t stored_warm = 0;
   // Stores not made, by reason. They are skipped, never waited for.
   std::uint64_t skipped_staging = 0;  // Too many bytes in flight already.
-  std::uint64_t skipped_parent = 0;   // The parent is in no lower tier: nobody could reach the block.
-  std::uint64_t skipped_space = 0;    // Everything in warm is pinned, or no segment could be had without waiting.
-  std::uint64_t skipped_failed = 0;   // A commit failed: cold takes no more stores.
+  std::uint64_t skipped_parent =
+      0;  // The parent is in no lower tier: nobody could reach the block.
+  std::uint64_t skipped_space =
+      0;  // Everything in warm is pinned, or no segment could be had without waiting.
+  std::uint64_t skipped_failed = 0;  // A commit failed: cold takes no more stores.
 };
 
 // What a completion brought about.
 struct Completed {
   Action action;
   bool ok = true;
-  BlockId ready_in_hot = kNoBlock;       // This block can be read in hot from now on.
-  std::uint32_t failed_fetches = 0;      // So many fetches of action.block end here as errors: their load failed on its way.
-  bool transaction_published = false;    // The put that this store belonged to is readable, whole.
+  BlockId ready_in_hot = kNoBlock;  // This block can be read in hot from now on.
+  std::uint32_t failed_fetches =
+      0;  // So many fetches of action.block end here as errors: their load failed on its way.
+  bool transaction_published = false;  // The put that this store belonged to is readable, whole.
 };
 
 // Something that a lease holds: the block stays where it was when it was pinned.
@@ -95,7 +99,8 @@ class Core {
 
   // The request has computed chain[first...] in `places`. Returns which of them are now published with the request as their
   // owner; the others were published by somebody else meanwhile: the request keeps its own copy (private) until it frees it.
-  std::vector<bool> publish(std::span<const BlockId> chain, std::uint32_t first, std::span<const Place> places);
+  std::vector<bool> publish(std::span<const BlockId> chain, std::uint32_t first,
+                            std::span<const Place> places);
 
   // One more block without a name; nullopt where all of hot is owned.
   std::optional<Place> take_private();
@@ -170,8 +175,10 @@ class Core {
   MemoryPool warm_;
   std::unique_ptr<ColdLog> cold_;
   std::uint64_t warm_in_flight_bytes_ = 0;
-  std::unordered_map<BlockId, std::uint32_t> waiting_callers_;  // Fetches that wait for cold -> warm.
-  std::unordered_map<std::uint64_t, std::shared_ptr<Transaction>> transactions_;  // By op; shared by the ops of one put.
+  std::unordered_map<BlockId, std::uint32_t>
+      waiting_callers_;  // Fetches that wait for cold -> warm.
+  std::unordered_map<std::uint64_t, std::shared_ptr<Transaction>>
+      transactions_;  // By op; shared by the ops of one put.
   CoreCounts counts_;
 };
 

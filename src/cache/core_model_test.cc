@@ -35,10 +35,12 @@ class World {
       case ActionType::drop:
         ASSERT_EQ(tier(action.from).count(address(action.from, action.source)), 1U);
         ASSERT_EQ(tier(action.from)[address(action.from, action.source)], action.key);
-        if (action.from != TierId::cold) tier(action.from).erase(address(action.from, action.source));
+        if (action.from != TierId::cold)
+          tier(action.from).erase(address(action.from, action.source));
         break;
       case ActionType::reclaim:
-        std::erase_if(cold_, [&](const auto& entry) { return entry.first >> 40 == action.source.segment; });
+        std::erase_if(
+            cold_, [&](const auto& entry) { return entry.first >> 40 == action.source.segment; });
         for (const Action& pending : pending_) {
           ASSERT_FALSE(pending.from == TierId::cold && pending.type != ActionType::commit &&
                        pending.source.segment == action.source.segment)
@@ -62,10 +64,12 @@ class World {
     if (action.type == ActionType::commit || !ok) return action;
     if (action.from != TierId::caller) {
       const std::uint64_t source = address(action.from, action.source);
-      EXPECT_EQ(tier(action.from).count(source), 1U) << action_name(action.type) << " from " << tier_name(action.from);
+      EXPECT_EQ(tier(action.from).count(source), 1U)
+          << action_name(action.type) << " from " << tier_name(action.from);
       EXPECT_EQ(tier(action.from)[source], action.key) << "another block's bytes";
     }
-    if (action.to != TierId::caller) tier(action.to)[address(action.to, action.target)] = action.key;
+    if (action.to != TierId::caller)
+      tier(action.to)[address(action.to, action.target)] = action.key;
     return action;
   }
 
@@ -74,7 +78,8 @@ class World {
 
  private:
   static std::uint64_t address(TierId tier, const Place& place) {
-    return tier == TierId::cold ? (static_cast<std::uint64_t>(place.segment) << 40) + place.offset : place.offset;
+    return tier == TierId::cold ? (static_cast<std::uint64_t>(place.segment) << 40) + place.offset
+                                : place.offset;
   }
   std::map<std::uint64_t, Key>& tier(TierId id) {
     return id == TierId::hot ? hot_ : id == TierId::warm ? warm_ : cold_;
@@ -103,10 +108,11 @@ CoreOptions small_options() {
   options.hot_block_bytes = kPayload;
   options.warm_bytes = 40 * kRecord;
   options.staging_bytes = 12 * kRecord;
-  options.cold = ColdLog::Options{.geometry = {.segment_bytes = 4096 + 10 * kRecord + 4096, .segments_max = 6},
-                                  .sync_bytes = 5 * kRecord,
-                                  .sync_interval_ns = 1000,
-                                  .staging_bytes = 12 * kRecord};
+  options.cold =
+      ColdLog::Options{.geometry = {.segment_bytes = 4096 + 10 * kRecord + 4096, .segments_max = 6},
+                       .sync_bytes = 5 * kRecord,
+                       .sync_interval_ns = 1000,
+                       .staging_bytes = 12 * kRecord};
   return options;
 }
 
@@ -140,9 +146,11 @@ Forest plant(Core& core, Rng& rng, std::uint32_t count) {
   Forest forest;
   for (std::uint32_t n = 0; n < count; ++n) {
     const bool root = n == 0 || rng.chance(0.1);
-    const std::uint32_t parent = root ? n : static_cast<std::uint32_t>(n - 1 - rng.below(std::min(n, 6U)));
+    const std::uint32_t parent =
+        root ? n : static_cast<std::uint32_t>(n - 1 - rng.below(std::min(n, 6U)));
     forest.parents.push_back(parent);
-    forest.ids.push_back(core.table().intern(key_of(n), root ? kNoBlock : forest.ids[parent], kPayload, kRecord));
+    forest.ids.push_back(
+        core.table().intern(key_of(n), root ? kNoBlock : forest.ids[parent], kPayload, kRecord));
   }
   return forest;
 }
@@ -244,7 +252,8 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
       } else if (rng.chance(0.5)) {
         // Leases between match and fetch: without them the first fetch may evict what the next one wants.
         std::vector<Pin> matched;
-        for (std::uint32_t i = 0, n = core.match(chain); i < n; ++i) matched.push_back(core.pin(chain[i]));
+        for (std::uint32_t i = 0, n = core.match(chain); i < n; ++i)
+          matched.push_back(core.pin(chain[i]));
         for (const Pin& pin : matched) {
           ASSERT_TRUE(core.fetch(pin.id));
           ++fetched;
@@ -262,7 +271,8 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
       drain(core, world);
       while (!world.idle() && rng.chance(0.7)) {
         const bool ok = rng.chance(0.97);
-        const Action action = world.finish_one(rng, true);  // A failed copy may still have left its bytes.
+        const Action action =
+            world.finish_one(rng, true);  // A failed copy may still have left its bytes.
         const bool may_fail = action.type != ActionType::commit;
         failed_moves += action.type == ActionType::move && !ok ? 1 : 0;
         const Completed completed = core.complete(action.op, ok || !may_fail);
@@ -287,7 +297,8 @@ TEST(CoreModel, LibraryUseWithFailingTransfersForgetsBlocksButNeverDeliversAWron
       failed += completed.failed_fetches;
       drain(core, world);
     }
-    EXPECT_EQ(delivered + failed, fetched) << "every fetch ends as exactly one of delivered and error";
+    EXPECT_EQ(delivered + failed, fetched)
+        << "every fetch ends as exactly one of delivered and error";
     EXPECT_GT(failed, 10U);
     all_failed_moves += failed_moves;
     EXPECT_GT(core.cold()->counts().stored, 100U);
@@ -329,7 +340,8 @@ TEST(CoreModel, AfterAFailedCommitNothingOfItIsPublishedAndNothingMoreIsStoredBu
           core.complete(action.op, false);
           for (const BlockId id : forest.ids) {
             const bool was = std::find(durable.begin(), durable.end(), id) != durable.end();
-            ASSERT_TRUE(was || core.table()[id].cold != Presence::present) << "published without a commit";
+            ASSERT_TRUE(was || core.table()[id].cold != Presence::present)
+                << "published without a commit";
           }
         } else {
           ASSERT_FALSE(fails) << "a commit after the failed one";
@@ -363,7 +375,8 @@ TEST(CoreModel, AHintEndsATreeOnlyUpToWhatOthersShare) {
   const auto make = [&](std::uint32_t n, BlockId parent) {
     return core.table().intern(key_of(n), parent, kPayload, kRecord);
   };
-  const BlockId b0 = make(0, kNoBlock), b1 = make(1, b0), b2 = make(2, b1), b3 = make(3, b1), b4 = make(4, b2);
+  const BlockId b0 = make(0, kNoBlock), b1 = make(1, b0), b2 = make(2, b1), b3 = make(3, b1),
+                b4 = make(4, b2);
   const BlockId k1 = make(11, b1), k2 = make(12, b2);
   ASSERT_TRUE(core.put(std::vector<BlockId>{b0, b1, k1, b2, k2, b3, b4}));
   drain(core, world);

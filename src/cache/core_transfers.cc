@@ -7,7 +7,8 @@
 
 namespace tiercel {
 
-void Core::start_load(BlockId id, TierId from, TierId to, const Place& source, const Place& target) {
+void Core::start_load(BlockId id, TierId from, TierId to, const Place& source,
+                      const Place& target) {
   if (from == TierId::warm) warm_.pin(id);
   if (from == TierId::cold) cold_->hold(source);
   outbox_.start({.type = ActionType::load,
@@ -85,7 +86,8 @@ void Core::store_to_cold(BlockId id) {
     ++counts_.skipped_failed;
     return;
   }
-  if (block.parent != kNoBlock && !block.stands_alone && table_[block.parent].cold == Presence::absent) {
+  if (block.parent != kNoBlock && !block.stands_alone &&
+      table_[block.parent].cold == Presence::absent) {
     ++counts_.skipped_parent;
     return;
   }
@@ -215,8 +217,10 @@ void Core::arrived_in_warm_from_cold(BlockId id, bool ok, Completed& completed) 
   if (callers > 0) waiting_callers_.erase(waiting);
   if (!ok) {
     completed.failed_fetches = callers;
-    TIERCEL_CHECK(!block.hot_waits_for_warm);  // With hot memory the executor recomputes: its loads do not fail.
-    warm_.leave(id);  // Nobody pins what is still arriving.
+    TIERCEL_CHECK(
+        !block
+             .hot_waits_for_warm);  // With hot memory the executor recomputes: its loads do not fail.
+    warm_.leave(id);                // Nobody pins what is still arriving.
     return;
   }
   warm_.arrived(id);

@@ -41,9 +41,11 @@ class ExtentAllocator {
   const std::uint64_t capacity_bytes_;
   std::uint64_t used_bytes_ = 0;
   std::uint64_t peak_bytes_ = 0;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> waiting_;  // bytes -> offsets, not yet merged; few sizes.
-  std::map<std::uint64_t, std::uint64_t> by_offset_;             // offset -> bytes, never adjacent.
-  std::set<std::pair<std::uint64_t, std::uint64_t>> by_size_;    // {bytes, offset} of the same ranges.
+  std::map<std::uint64_t, std::vector<std::uint64_t>>
+      waiting_;  // bytes -> offsets, not yet merged; few sizes.
+  std::map<std::uint64_t, std::uint64_t> by_offset_;  // offset -> bytes, never adjacent.
+  std::set<std::pair<std::uint64_t, std::uint64_t>>
+      by_size_;  // {bytes, offset} of the same ranges.
 };
 
 }  // namespace tiercel

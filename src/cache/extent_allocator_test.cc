@@ -33,7 +33,8 @@ TEST(ExtentAllocator, RandomMixNeverOverlapsAndMergesBackToOneRange) {
         if (!offset) continue;
         const auto next = given.lower_bound(*offset);
         ASSERT_TRUE(next == given.end() || *offset + bytes <= next->first);
-        ASSERT_TRUE(next == given.begin() || std::prev(next)->first + std::prev(next)->second <= *offset);
+        ASSERT_TRUE(next == given.begin() ||
+                    std::prev(next)->first + std::prev(next)->second <= *offset);
         ASSERT_LE(*offset + bytes, 100000U);
         given.emplace(*offset, bytes);
         used += bytes;

@@ -23,9 +23,11 @@ class Lru {
   bool empty() const { return size_ == 0; }
   bool contains(std::uint32_t id) const { return id < nodes_.size() && nodes_[id].linked; }
 
-  std::uint32_t back() const { return tail_; }                             // The next victim, or kNone.
-  std::uint32_t front() const { return head_; }                            // The most recent, or kNone.
-  std::uint32_t before(std::uint32_t id) const { return nodes_[id].prev; }  // The next more recent, or kNone.
+  std::uint32_t back() const { return tail_; }   // The next victim, or kNone.
+  std::uint32_t front() const { return head_; }  // The most recent, or kNone.
+  std::uint32_t before(std::uint32_t id) const {
+    return nodes_[id].prev;
+  }  // The next more recent, or kNone.
 
   void push_front(std::uint32_t id) {
     TIERCEL_DCHECK(!contains(id));

@@ -34,7 +34,8 @@ bool MemoryPool::evict_one() {
 }
 
 std::optional<Place> MemoryPool::take(std::uint64_t bytes) {
-  if (bytes > available_bytes()) return std::nullopt;  // Evict nobody for a request that cannot be met.
+  if (bytes > available_bytes())
+    return std::nullopt;  // Evict nobody for a request that cannot be met.
   for (;;) {
     if (const auto offset = space_.allocate(bytes)) return Place{.offset = *offset, .bytes = bytes};
     if (!evict_one()) return std::nullopt;

@@ -20,7 +20,7 @@ class MemoryPool {
  public:
   struct Options {
     TierId tier = TierId::none;
-    BlockInMemory Block::* where = nullptr;
+    BlockInMemory Block::*where = nullptr;
     std::uint64_t capacity_bytes = 0;
   };
 
@@ -41,7 +41,9 @@ class MemoryPool {
   // The block now has `place`; it counts as most recently used. A reference of the table is held until it leaves.
   void enter(BlockId id, const Place& place, Presence presence);
   void arrived(BlockId id);  // arriving -> present.
-  void leave(BlockId id);    // Gone, its space free. Requires no pins. Says nothing: the caller emits the drop, if it is one.
+  void leave(
+      BlockId
+          id);  // Gone, its space free. Requires no pins. Says nothing: the caller emits the drop, if it is one.
 
   void pin(BlockId id);
   void unpin(BlockId id);  // The last pin of a condemned block takes it along.
@@ -55,7 +57,9 @@ class MemoryPool {
   void touch(BlockId id);
   void make_first_victim(BlockId id);
 
-  bool readable(BlockId id) const { return at(id).presence == Presence::present && !at(id).condemned; }
+  bool readable(BlockId id) const {
+    return at(id).presence == Presence::present && !at(id).condemned;
+  }
   bool here(BlockId id) const { return at(id).presence != Presence::absent; }
   bool arriving(BlockId id) const { return at(id).presence == Presence::arriving; }
   bool evictable(BlockId id) const;

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <vector>
 
 #include "base/check.h"
+#include "base/ring.h"
 #include "cache/action.h"
 
 namespace tiercel {
@@ -34,7 +34,8 @@ class Outbox {
 
   // The started action that `op` names; it is pending no more.
   Action finish(std::uint64_t op) {
-    TIERCEL_CHECK(op >= first_op_ && op - first_op_ < pending_.size() && pending_[op - first_op_].op == op);
+    TIERCEL_CHECK(op >= first_op_ && op - first_op_ < pending_.size() &&
+                  pending_[op - first_op_].op == op);
     const Action action = pending_[op - first_op_];
     pending_[op - first_op_].op = 0;
     --pending_count_;
@@ -52,7 +53,8 @@ class Outbox {
  private:
   std::int64_t now_ns_ = 0;
   std::vector<Action> actions_;
-  std::deque<Action> pending_;   // By op from first_op_ on; ops end about in order, op 0 marks those that have.
+  Ring<Action>
+      pending_;  // By op from first_op_ on; ops end about in order, op 0 marks those that have.
   std::uint64_t first_op_ = 1;
   std::size_t pending_count_ = 0;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kTableBytes = 1 << 20;  // Stays in a second-level cache.
 constexpr std::size_t kOffsetAlignment = 64;
-constexpr int kLargeChannel = 37;             // Some K channels carry values far beyond the others.
+constexpr int kLargeChannel = 37;  // Some K channels carry values far beyond the others.
 }  // namespace
 
 BlockContent::BlockContent() : table_(kTableBytes + kPage) {
@@ -28,7 +28,8 @@ BlockContent::BlockContent() : table_(kTableBytes + kPage) {
 
 std::span<const std::byte> BlockContent::page_source(const Key& key, std::uint64_t page,
                                                      std::size_t bytes) const {
-  const std::uint64_t slot = mix64(key.low64() + page * 0x9e3779b97f4a7c15U) % (kTableBytes / kOffsetAlignment);
+  const std::uint64_t slot =
+      mix64(key.low64() + page * 0x9e3779b97f4a7c15U) % (kTableBytes / kOffsetAlignment);
   return std::span(table_).subspan(slot * kOffsetAlignment, bytes);
 }
 
@@ -52,7 +53,8 @@ std::uint64_t BlockContent::count_wrong(const Key& key, std::span<const std::byt
   for (std::size_t offset = 0; offset < block.size(); offset += kPage) {
     const std::size_t bytes = std::min(kPage, block.size() - offset);
     const std::size_t skip = offset == 0 ? head : 0;
-    compare(block.data() + offset + skip, page_source(key, offset / kPage, bytes).data() + skip, bytes - skip);
+    compare(block.data() + offset + skip, page_source(key, offset / kPage, bytes).data() + skip,
+            bytes - skip);
   }
   return wrong;
 }

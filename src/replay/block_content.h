@@ -27,7 +27,8 @@ class BlockContent {
   std::uint64_t count_wrong(const Key& key, std::span<const std::byte> block) const;
 
  private:
-  std::span<const std::byte> page_source(const Key& key, std::uint64_t page, std::size_t bytes) const;
+  std::span<const std::byte> page_source(const Key& key, std::uint64_t page,
+                                         std::size_t bytes) const;
 
   std::vector<std::byte> table_;
 };

@@ -27,7 +27,9 @@ class SkipsOneLoad final : public LyingExecutor {
   using LyingExecutor::LyingExecutor;
 
  protected:
-  bool really_loads(const Action& action) override { return action.to != TierId::hot || ++loads_ != 50; }
+  bool really_loads(const Action& action) override {
+    return action.to != TierId::hot || ++loads_ != 50;
+  }
 
  private:
   int loads_ = 0;
@@ -40,7 +42,8 @@ class ReadsANeighbour final : public LyingExecutor {
  protected:
   Place really_read_place(const Action& action) override {
     Place place = action.source;
-    if (action.from == TierId::cold && place.offset > kRecordAlignment && ++loads_ == 20) place.offset -= place.bytes;
+    if (action.from == TierId::cold && place.offset > kRecordAlignment && ++loads_ == 20)
+      place.offset -= place.bytes;
     return place;
   }
 
@@ -157,7 +160,8 @@ TEST_F(Drive, ABitFlippedOnDiskIsAnErrorRecomputedAndNeverDelivered) {
   EXPECT_GE(flipped.errors, 1U);  // Once per load of the record: the decisions keep it.
   EXPECT_EQ(flipped.wrong_bytes, 0U);
   EXPECT_EQ(flipped.delivered, honest.delivered - flipped.errors);
-  EXPECT_EQ(flipped.decisions_sha256, honest.decisions_sha256) << "a real error must not reach the decisions";
+  EXPECT_EQ(flipped.decisions_sha256, honest.decisions_sha256)
+      << "a real error must not reach the decisions";
 }
 
 TEST_F(Drive, RefusesToEmptyADirectoryThatIsNotItsOwnStore) {

@@ -108,7 +108,8 @@ bool EngineModel::try_admit(std::uint32_t request, std::int64_t now_ns) {
     hits_.hot += admission->hot_hits;
     hits_.warm += admission->warm_hits;
     hits_.cold += admission->cold_hits;
-    miss_ += trace_.requests[request].block_count - std::min(admission->hits(), trace_.requests[request].block_count);
+    miss_ += trace_.requests[request].block_count -
+             std::min(admission->hits(), trace_.requests[request].block_count);
   }
   ++state.life;
   state.admitted_ns = now_ns;
@@ -125,35 +126,49 @@ bool EngineModel::try_admit(std::uint32_t request, std::int64_t now_ns) {
                         : admission->warm_hits > 0 ? RefillTier::warm
                                                    : RefillTier::none;
   state.pending_loads = static_cast<std::uint32_t>(admission->pending.size());
-  for (const BlockId id : admission->pending) waiters_[id].emplace_back(request, state.life);
+  for (const BlockId id : admission->pending) wait_for(id, request);
   state.phase = Phase::loading;
   if (state.pending_loads == 0) loads_over(request, now_ns);
   return true;
 }
 
+void EngineModel::wait_for(BlockId id, std::uint32_t request) {
+  if (id >= first_waiter_.size()) first_waiter_.resize(id + id / 2 + 64, kNoWaiter);
+  if (free_waiters_.empty()) {
+    free_waiters_.push_back(static_cast<std::uint32_t>(waiters_.size()));
+    waiters_.emplace_back();
+  }
+  const std::uint32_t waiter = free_waiters_.back();
+  free_waiters_.pop_back();
+  waiters_[waiter] = {.request = request, .life = states_[request].life, .next = first_waiter_[id]};
+  first_waiter_[id] = waiter;
+}
+
 void EngineModel::block_loaded_really(BlockId id, std::int64_t begin_ns, std::int64_t end_ns) {
-  const auto found = waiters_.find(id);
-  if (found == waiters_.end()) return;
-  for (const auto& [request, life] : found->second) {
-    State& state = states_[request];
-    if (state.life != life) continue;
+  for (std::uint32_t w = first_waiter(id); w != kNoWaiter; w = waiters_[w].next) {
+    State& state = states_[waiters_[w].request];
+    if (state.life != waiters_[w].life) continue;
     if (state.real_begin_ns == 0 || begin_ns < state.real_begin_ns) state.real_begin_ns = begin_ns;
     state.real_end_ns = std::max(state.real_end_ns, end_ns);
   }
 }
 
 void EngineModel::block_ready(BlockId id) {
-  const auto found = waiters_.find(id);
-  if (found == waiters_.end()) return;  // Whoever wanted it was preempted.
-  const auto requests = std::move(found->second);
-  waiters_.erase(found);
+  // Nobody is left where whoever wanted it was preempted.
+  ready_.clear();
+  for (std::uint32_t w = first_waiter(id); w != kNoWaiter; w = waiters_[w].next) {
+    ready_.push_back(waiters_[w]);
+    free_waiters_.push_back(w);
+  }
+  if (ready_.empty()) return;
+  first_waiter_[id] = kNoWaiter;
   const std::int64_t now_ns = core_.outbox().now_ns();
-  for (const auto& [request, life] : requests) {
-    State& state = states_[request];
-    if (state.life != life || --state.pending_loads > 0) continue;
-    RequestOutcome& outcome = outcomes_[request];
-    outcome.refill_ns = now_ns - state.admitted_ns;
-    loads_over(request, now_ns);
+  for (const Waiter& waiter :
+       ready_ | std::views::reverse) {  // In the order in which they began to wait.
+    State& state = states_[waiter.request];
+    if (state.life != waiter.life || --state.pending_loads > 0) continue;
+    outcomes_[waiter.request].refill_ns = now_ns - state.admitted_ns;
+    loads_over(waiter.request, now_ns);
   }
 }
 
@@ -182,7 +197,8 @@ void EngineModel::finish_prefill(const Event& event) {
   State& state = states_[event.request];
   const auto blocks = chain(event.request);
   const auto named = static_cast<std::uint32_t>(blocks.size()) - state.prefix_blocks;
-  const auto published = core_.publish(blocks, state.prefix_blocks, std::span(state.computed).first(named));
+  const auto published =
+      core_.publish(blocks, state.prefix_blocks, std::span(state.computed).first(named));
   for (std::size_t i = 0; i < state.computed.size(); ++i) {
     if (i < named && published[i]) {
       state.owned[state.prefix_blocks + i] = true;
@@ -203,7 +219,8 @@ void EngineModel::finish_prefill(const Event& event) {
 void EngineModel::schedule_decode(std::uint32_t request) {
   const State& state = states_[request];
   const Request& r = trace_.requests[request];
-  const std::uint64_t held_tokens = static_cast<std::uint64_t>(state.held_blocks) * options_.block_tokens;
+  const std::uint64_t held_tokens =
+      static_cast<std::uint64_t>(state.held_blocks) * options_.block_tokens;
   const std::uint64_t passing_token = held_tokens - r.input_tokens + 1;  // 1-based, of the output.
   const bool ends = passing_token > r.output_tokens;
   const std::uint64_t token = ends ? r.output_tokens : passing_token;
@@ -272,7 +289,9 @@ void EngineModel::free_memory(std::uint32_t request) {
   state.privates.clear();
 }
 
-void EngineModel::finish_decode(const Event& event) { leave_running(event.request, Fate::completed); }
+void EngineModel::finish_decode(const Event& event) {
+  leave_running(event.request, Fate::completed);
+}
 
 void EngineModel::leave_running(std::uint32_t request, Fate fate) {
   free_memory(request);
@@ -293,7 +312,8 @@ void EngineModel::write_outcome(ReplayOutcome& outcome) const {
   for (std::size_t r = 0; r < states_.size(); ++r) {
     const State& state = states_[r];
     if (outcomes_[r].refill_ns == 0 || state.real_end_ns == 0) continue;
-    auto& seconds = outcomes_[r].refill_tier == RefillTier::cold ? outcome.measured->cold_s : outcome.measured->warm_s;
+    auto& seconds = outcomes_[r].refill_tier == RefillTier::cold ? outcome.measured->cold_s
+                                                                 : outcome.measured->warm_s;
     seconds.push_back(static_cast<double>(state.real_end_ns - state.real_begin_ns) * 1e-9);
   }
 }

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "cache/core.h"
@@ -60,17 +59,26 @@ class EngineModel {
   struct State {
     Phase phase = Phase::waiting;
     std::uint32_t life = 0;
-    bool counted = false;               // Its hits and misses are in the totals.
-    std::uint32_t prefix_blocks = 0;    // Matched at the last admission.
+    bool counted = false;             // Its hits and misses are in the totals.
+    std::uint32_t prefix_blocks = 0;  // Matched at the last admission.
     std::uint32_t pending_loads = 0;
     std::int64_t admitted_ns = 0;
     std::int64_t decode_begin_ns = 0;
-    std::uint32_t held_blocks = 0;      // Input and output blocks in hot.
-    std::vector<bool> owned;            // Per input block: shared with others (a block of the core), else private.
-    std::vector<Place> computed;        // Per input block behind the prefix, until published.
-    std::vector<Place> privates;        // Copies of its own and output blocks.
-    std::int64_t real_begin_ns = 0, real_end_ns = 0;  // Of the loads of its last admission, drive only.
+    std::uint32_t held_blocks = 0;  // Input and output blocks in hot.
+    std::vector<bool>
+        owned;  // Per input block: shared with others (a block of the core), else private.
+    std::vector<Place> computed;  // Per input block behind the prefix, until published.
+    std::vector<Place> privates;  // Copies of its own and output blocks.
+    std::int64_t real_begin_ns = 0,
+                 real_end_ns = 0;  // Of the loads of its last admission, drive only.
   };
+
+  struct Waiter {
+    std::uint32_t request = 0;
+    std::uint32_t life = 0;
+    std::uint32_t next = 0;
+  };
+  static constexpr std::uint32_t kNoWaiter = 0xffffffff;
 
   std::span<const BlockId> chain(std::uint32_t request) const;
   std::uint32_t input_blocks(std::uint32_t request) const;
@@ -79,6 +87,10 @@ class EngineModel {
   void arrive(const Event& event);
   void give_up_waiting(const Event& event);
   bool try_admit(std::uint32_t request, std::int64_t now_ns);
+  void wait_for(BlockId id, std::uint32_t request);
+  std::uint32_t first_waiter(BlockId id) const {
+    return id < first_waiter_.size() ? first_waiter_[id] : kNoWaiter;
+  }
   void loads_over(std::uint32_t request, std::int64_t now_ns);
   void start_prefills(std::int64_t now_ns);
   void finish_prefill(const Event& event);
@@ -101,7 +113,11 @@ class EngineModel {
   std::vector<State> states_;
   std::deque<std::uint32_t> queue_;
   std::vector<std::uint32_t> running_;  // In order of admission.
-  std::unordered_map<BlockId, std::vector<std::pair<std::uint32_t, std::uint32_t>>> waiters_;  // {request, life}
+  std::vector<std::uint32_t>
+      first_waiter_;  // Per block: the head of a list in waiters_, or kNoWaiter.
+  std::vector<Waiter> waiters_;
+  std::vector<std::uint32_t> free_waiters_;
+  std::vector<Waiter> ready_;  // Scratch of block_ready().
   std::int64_t now_ns_ = 0;
   TierBlocks hits_;
   std::uint64_t miss_ = 0;

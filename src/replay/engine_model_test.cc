@@ -42,9 +42,10 @@ TEST(NominalServer, RejectsAndPreemptsAsPublishedWithoutSharing) {
   const auto trace = shared_trace("traces/mooncake_conversation_trace.jsonl.gz", 1);
   if (!trace) GTEST_SKIP() << "the shared conversation trace is not here (TIERCEL_SHARED)";
   // Exact: two people who follow the rules get the same counts.
-  for (const auto& row : {NominalRow{150, 0, 0, 0}, NominalRow{140, 0, 0, 0}, NominalRow{130, 2, 0, 2},
-                          NominalRow{120, 11, 2, 8}, NominalRow{110, 50, 16, 24}, NominalRow{100, 111, 21, 54},
-                          NominalRow{80, 438, 48, 129}}) {
+  for (const auto& row :
+       {NominalRow{150, 0, 0, 0}, NominalRow{140, 0, 0, 0}, NominalRow{130, 2, 0, 2},
+        NominalRow{120, 11, 2, 8}, NominalRow{110, 50, 16, 24}, NominalRow{100, 111, 21, 54},
+        NominalRow{80, 438, 48, 129}}) {
     SCOPED_TRACE(testing::Message() << row.hot_gib << " GiB");
     const Placement placement = nominal({"prefix_sharing=false", "warm.bytes=0", "cold.bytes=0",
                                          "hot.bytes=" + std::to_string(row.hot_gib) + " GiB"});
@@ -59,7 +60,8 @@ TEST(NominalServer, RejectsAndPreemptsAsPublishedWithoutSharing) {
 TEST(NominalServer, RejectsLessWithSharingAndLeastWithThreeTiers) {
   const auto trace = shared_trace("traces/mooncake_conversation_trace.jsonl.gz", 1);
   if (!trace) GTEST_SKIP() << "the shared conversation trace is not here (TIERCEL_SHARED)";
-  const Indicators alone = compute_indicators(simulate(nominal({"warm.bytes=0", "cold.bytes=0"}), *trace));
+  const Indicators alone =
+      compute_indicators(simulate(nominal({"warm.bytes=0", "cold.bytes=0"}), *trace));
   const Indicators three = compute_indicators(simulate(nominal({}), *trace));
   expect_near(alone.overall.rejections.count, 33);
   expect_near(three.overall.rejections.count, 18);
@@ -103,29 +105,34 @@ Placement hot_alone(std::uint64_t blocks) {
 }
 
 TEST(EngineModel, ARequestThatHotCannotHoldIsTooLargeAtOnceAndNoRejection) {
-  const auto outcome = simulate(hot_alone(3), make_trace({{0, 4 * 512, 1, {0, 1, 2, 3}}, {0.1, 512, 1, {4}}}));
+  const auto outcome =
+      simulate(hot_alone(3), make_trace({{0, 4 * 512, 1, {0, 1, 2, 3}}, {0.1, 512, 1, {4}}}));
   EXPECT_EQ(outcome.requests[0].fate, Fate::too_large);
   EXPECT_EQ(outcome.requests[1].fate, Fate::completed);
 }
 
 TEST(EngineModel, TheHeadBlocksTheLineAndWhoWaitsLongerThanTheLimitIsRejected) {
   // 0 holds both blocks for 1.024 + 100 * 0.03 s; 1 needs two, 2 only one but stands behind 1.
-  const auto outcome = simulate(
-      hot_alone(2), make_trace({{0, 1000, 24, {0, 1}}, {0.5, 1000, 1, {2, 3}}, {0.6, 512, 0, {4}}}));
+  const auto outcome =
+      simulate(hot_alone(2),
+               make_trace({{0, 1000, 24, {0, 1}}, {0.5, 1000, 1, {2, 3}}, {0.6, 512, 0, {4}}}));
   EXPECT_EQ(outcome.requests[0].fate, Fate::completed);
   EXPECT_EQ(outcome.requests[1].fate, Fate::completed);  // 0 is over after 0.1 + 0.72 s.
   EXPECT_EQ(outcome.requests[1].wait_ns, 320'000'000);
   // 2 waits for 1 (0.1 s of prefill and one token), although its block would have fitted... nowhere: hot was full.
   EXPECT_EQ(outcome.requests[2].wait_ns, 350'000'000);
   const auto late = simulate(
-      hot_alone(2), make_trace({{0, 1000, 24, {0, 1}}, {-0.0, 1000, 24, {2, 3}}, {0.1, 1000, 24, {4, 5}}}));
+      hot_alone(2),
+      make_trace({{0, 1000, 24, {0, 1}}, {-0.0, 1000, 24, {2, 3}}, {0.1, 1000, 24, {4, 5}}}));
   EXPECT_EQ(late.requests[1].fate, Fate::completed);
-  EXPECT_EQ(late.requests[2].fate, Fate::rejected);  // 0 and 1 take 0.82 s each, one after the other.
+  EXPECT_EQ(late.requests[2].fate,
+            Fate::rejected);  // 0 and 1 take 0.82 s each, one after the other.
   EXPECT_EQ(late.requests[2].wait_ns, 1'000'000'000);
 }
 
 TEST(EngineModel, AFullHitRecomputesItsLastToken) {
-  const auto outcome = simulate(hot_alone(8), make_trace({{0, 1024, 1, {0, 1}}, {5, 1024, 1, {0, 1}}, {9, 1000, 1, {0, 1}}}));
+  const auto outcome = simulate(
+      hot_alone(8), make_trace({{0, 1024, 1, {0, 1}}, {5, 1024, 1, {0, 1}}, {9, 1000, 1, {0, 1}}}));
   EXPECT_EQ(outcome.requests[0].prefill_ns, 102'400'000);
   EXPECT_EQ(outcome.requests[1].prefill_ns, 100'000);
   EXPECT_EQ(outcome.requests[2].prefill_ns, 100'000);
@@ -134,7 +141,9 @@ TEST(EngineModel, AFullHitRecomputesItsLastToken) {
 }
 
 TEST(EngineModel, APrefixIsReusableOnceItsPrefillIsOverAndNotBefore) {
-  const auto outcome = simulate(hot_alone(8), make_trace({{0, 1024, 100, {0, 1}}, {0.05, 1024, 1, {0, 1}}, {0.2, 1024, 1, {0, 1}}}));
+  const auto outcome = simulate(
+      hot_alone(8),
+      make_trace({{0, 1024, 100, {0, 1}}, {0.05, 1024, 1, {0, 1}}, {0.2, 1024, 1, {0, 1}}}));
   EXPECT_EQ(outcome.requests[1].prefill_ns, 102'400'000);  // Computed by two at once.
   EXPECT_EQ(outcome.requests[2].prefill_ns, 100'000);
   EXPECT_EQ(outcome.hits.hot, 2U);
@@ -142,15 +151,19 @@ TEST(EngineModel, APrefixIsReusableOnceItsPrefillIsOverAndNotBefore) {
 
 TEST(EngineModel, BlocksOfRunningRequestsThatShareAreHeldOnceThoseComputedTwiceTwice) {
   // Four blocks of hot: where 1 hits what 0 holds, 2 fits beside them; where 1 has computed its own copy, it has to wait.
-  const Trace shared = make_trace({{0, 1000, 24, {0, 1}}, {0.2, 1000, 24, {0, 1}}, {0.3, 1000, 1, {2, 3}}});
+  const Trace shared =
+      make_trace({{0, 1000, 24, {0, 1}}, {0.2, 1000, 24, {0, 1}}, {0.3, 1000, 1, {2, 3}}});
   EXPECT_EQ(simulate(hot_alone(4), shared).requests[2].wait_ns, 0);
-  const Trace twice = make_trace({{0, 1000, 24, {0, 1}}, {0.05, 1000, 24, {0, 1}}, {0.3, 1000, 1, {2, 3}}});
-  EXPECT_EQ(simulate(hot_alone(4), twice).requests[2].wait_ns, 520'000'000);  // Until 0 frees, at 0.82 s.
+  const Trace twice =
+      make_trace({{0, 1000, 24, {0, 1}}, {0.05, 1000, 24, {0, 1}}, {0.3, 1000, 1, {2, 3}}});
+  EXPECT_EQ(simulate(hot_alone(4), twice).requests[2].wait_ns,
+            520'000'000);  // Until 0 frees, at 0.82 s.
 }
 
 TEST(EngineModel, GrowthWithoutMemoryPreemptsTheYoungestWhichStartsOver) {
   // Both full to the last token; 0 needs a third block at its first output token, 1 is the youngest.
-  const auto outcome = simulate(hot_alone(4), make_trace({{0, 1024, 10, {0, 1}}, {0.01, 1024, 10, {2, 3}}}));
+  const auto outcome =
+      simulate(hot_alone(4), make_trace({{0, 1024, 10, {0, 1}}, {0.01, 1024, 10, {2, 3}}}));
   EXPECT_EQ(outcome.requests[0].preemptions, 0U);
   EXPECT_EQ(outcome.requests[1].preemptions, 1U);
   EXPECT_EQ(outcome.requests[1].fate, Fate::completed);
@@ -173,12 +186,14 @@ TEST(EngineModel, FlopsPrefillsQueueForLanesAndLongPromptsPayForAttention) {
   const Trace trace = make_trace({{0, 1024, 1, {0, 1}}, {0.01, 1024, 1, {2, 3}}});
   auto outcome = simulate(placement, trace);
   EXPECT_EQ(outcome.requests[0].prefill_ns, 102'400'000);  // 2 * 1e9 * 1024 / 2e13 s.
-  EXPECT_EQ(outcome.requests[1].run_ns, 2 * 102'400'000 + 30'000'000 - 10'000'000);  // Waits for the lane, then runs.
+  EXPECT_EQ(outcome.requests[1].run_ns,
+            2 * 102'400'000 + 30'000'000 - 10'000'000);  // Waits for the lane, then runs.
   placement.model.layers = 32;
   placement.model.hidden = 4096;
   outcome = simulate(placement, trace);
   const double attention_s = 4.0 * 32 * 4096 * (1024.0 * 1025 / 2) / 2e13;
-  EXPECT_NEAR(static_cast<double>(outcome.requests[0].prefill_ns), 102.4e6 + attention_s * 1e9, 2.0);
+  EXPECT_NEAR(static_cast<double>(outcome.requests[0].prefill_ns), 102.4e6 + attention_s * 1e9,
+              2.0);
 }
 
 TEST(EngineModel, ALoadFromColdGoesByWayOfWarmAndIsBookedToCold) {

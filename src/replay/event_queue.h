@@ -9,9 +9,10 @@
 
 #include <array>
 #include <cstdint>
-#include <deque>
 #include <queue>
 #include <vector>
+
+#include "base/ring.h"
 
 namespace tiercel {
 
@@ -19,7 +20,7 @@ enum class EventType : std::uint8_t {
   transfer_done,  // Core action `op`.
   wakeup,         // The core asked for it.
   prefill_done,
-  token_block,    // The request's output passes the end of its last block.
+  token_block,  // The request's output passes the end of its last block.
   decode_done,
   wait_limit,
   arrival,
@@ -29,18 +30,26 @@ struct Event {
   std::int64_t time_ns = 0;
   EventType type = EventType::arrival;
   std::uint32_t request = 0;
-  std::uint32_t life = 0;   // Of the request: a preempted or rejected life's events are void.
+  std::uint32_t life = 0;  // Of the request: a preempted or rejected life's events are void.
   std::uint64_t op = 0;
   std::uint64_t sequence = 0;
 };
 
-enum class EventLane : std::uint8_t { none, arrivals, limits, warm_read, warm_write, cold_read, cold_write };
+enum class EventLane : std::uint8_t {
+  none,
+  arrivals,
+  limits,
+  warm_read,
+  warm_write,
+  cold_read,
+  cold_write
+};
 
 class EventQueue {
  public:
   void push(Event event, EventLane lane = EventLane::none) {
     event.sequence = next_sequence_++;
-    std::deque<Event>& in_order = lanes_[static_cast<std::size_t>(lane)];
+    Ring<Event>& in_order = lanes_[static_cast<std::size_t>(lane)];
     if (lane == EventLane::none || (!in_order.empty() && before(event, in_order.back()))) {
       heap_.push(event);
     } else {
@@ -52,9 +61,10 @@ class EventQueue {
   bool empty() const { return size_ == 0; }
 
   Event pop() {
-    std::deque<Event>* first = nullptr;
-    for (std::deque<Event>& lane : lanes_) {
-      if (!lane.empty() && (first == nullptr || before(lane.front(), first->front()))) first = &lane;
+    Ring<Event>* first = nullptr;
+    for (Ring<Event>& lane : lanes_) {
+      if (!lane.empty() && (first == nullptr || before(lane.front(), first->front())))
+        first = &lane;
     }
     --size_;
     if (first == nullptr || (!heap_.empty() && before(heap_.top(), first->front()))) {
@@ -80,7 +90,7 @@ class EventQueue {
     bool operator()(const Event& a, const Event& b) const { return before(b, a); }
   };
 
-  std::array<std::deque<Event>, 7> lanes_;
+  std::array<Ring<Event>, 7> lanes_;
   std::priority_queue<Event, std::vector<Event>, Later> heap_;
   std::uint64_t next_sequence_ = 0;
   std::uint64_t size_ = 0;

@@ -25,7 +25,8 @@ TEST(EventQueue, LanesAndHeapGiveOneOrder) {
         const int rank = type == EventType::arrival ? 2 : type == EventType::wait_limit ? 1 : 0;
         const std::int64_t time_ns = now_ns + static_cast<std::int64_t>(rng.below(20));
         // Lanes at random, so that many an event would go back in its lane's time.
-        queue.push({.time_ns = time_ns, .type = type, .request = created}, static_cast<EventLane>(rng.below(7)));
+        queue.push({.time_ns = time_ns, .type = type, .request = created},
+                   static_cast<EventLane>(rng.below(7)));
         expected.emplace_back(time_ns, rank, created++);
       } else if (!expected.empty()) {
         const auto first = std::min_element(expected.begin(), expected.end());

@@ -10,12 +10,14 @@ namespace {
 
 std::int64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_s) {
   if (bytes_per_s == 0) return 0;
-  return static_cast<std::int64_t>(static_cast<unsigned __int128>(bytes) * 1'000'000'000 / bytes_per_s);
+  return static_cast<std::int64_t>(static_cast<unsigned __int128>(bytes) * 1'000'000'000 /
+                                   bytes_per_s);
 }
 
 }  // namespace
 
-LinkModel::LinkModel(const Placement& placement) : sync_latency_ns_(placement.cold.sync_latency_ns) {
+LinkModel::LinkModel(const Placement& placement)
+    : sync_latency_ns_(placement.cold.sync_latency_ns) {
   const auto direction = [&](const LinkSpec& link, std::uint64_t bytes_per_s) {
     return Direction{.latency_ns = link.latency_ns,
                      .transfer_ns = transfer_ns(placement.block_bytes(), bytes_per_s)};

@@ -21,10 +21,12 @@ struct RequestOutcome {
   std::uint32_t turn = 1;
   Fate fate = Fate::completed;
   RefillTier refill_tier = RefillTier::none;
-  std::int64_t wait_ns = 0;     // Arrival to last admission.
-  std::int64_t refill_ns = 0;   // Submit of the first load to the last block delivered; 0 where nothing was loaded.
+  std::int64_t wait_ns = 0;  // Arrival to last admission.
+  std::int64_t refill_ns =
+      0;  // Submit of the first load to the last block delivered; 0 where nothing was loaded.
   std::int64_t prefill_ns = 0;
-  std::int64_t run_ns = 0;      // Last admission to the end of decode: how long it held hot memory. 0 = not filled in.
+  std::int64_t run_ns =
+      0;  // Last admission to the end of decode: how long it held hot memory. 0 = not filled in.
   std::uint32_t preemptions = 0;
 };
 
@@ -42,10 +44,12 @@ struct ReplayOutcome {
   std::vector<RequestOutcome> requests;
   TierBlocks hits;
   std::uint64_t miss = 0;
-  std::uint64_t lookups = 0;  // Blocks looked up in the core, retries included: for the look-up rate.
+  std::uint64_t lookups =
+      0;  // Blocks looked up in the core, retries included: for the look-up rate.
   std::string decisions_sha256;
   std::uint64_t delivered = 0, errors = 0, late = 0, wrong_bytes = 0, skipped_stores = 0;
-  std::uint64_t skipped_staging = 0, skipped_parent = 0, skipped_space = 0;  // The same by reason (cache/core.h).
+  std::uint64_t skipped_staging = 0, skipped_parent = 0,
+                skipped_space = 0;  // The same by reason (cache/core.h).
   std::uint64_t evicted_hot = 0, evicted_warm = 0, evicted_cold = 0, reclaims = 0;
   std::uint64_t cold_read_bytes = 0, cold_written_bytes = 0, format_bytes = 0, warm_read_bytes = 0;
   std::uint64_t stored_warm = 0, stored_cold = 0, moved_cold = 0;  // Blocks.
@@ -54,10 +58,11 @@ struct ReplayOutcome {
   double byte_rate_factor = 1;  // Unscaled block bytes / payload bytes.
   std::optional<std::uint64_t> rss_bytes;
   std::optional<MeasuredRefill> measured;
-  double wall_s = 0;       // Of the whole run, warm-up included.
-  double loop_s = 0;       // Of the events alone: without reading, naming and warm-up.
-  double warm_up_s = 0;    // Taking and pre-faulting the arena, formatting.
-  std::vector<std::string> notes;  // Fallbacks and what else a reader should know, one sentence each.
+  double wall_s = 0;     // Of the whole run, warm-up included.
+  double loop_s = 0;     // Of the events alone: without reading, naming and warm-up.
+  double warm_up_s = 0;  // Taking and pre-faulting the arena, formatting.
+  std::vector<std::string>
+      notes;  // Fallbacks and what else a reader should know, one sentence each.
 };
 
 }  // namespace tiercel

@@ -66,13 +66,15 @@ class Run {
       outcome.reclaims = cold->counts().reclaims;
       outcome.stored_cold = cold->counts().stored;
       outcome.moved_cold = cold->counts().moved;
-      outcome.peak_cold_bytes = cold->physical_bytes();  // Segments keep their files: the end is the peak.
+      outcome.peak_cold_bytes =
+          cold->physical_bytes();  // Segments keep their files: the end is the peak.
     }
   }
 
  private:
   // The trace's accesses in core terms. The parent of a block is its predecessor in the first request that names it.
-  std::vector<BlockId> intern(const Trace& trace, std::span<const Key> keys, const ScaledPlacement& scaled) {
+  std::vector<BlockId> intern(const Trace& trace, std::span<const Key> keys,
+                              const ScaledPlacement& scaled) {
     std::vector<BlockId> names(trace.unique_blocks, kNoBlock);
     std::vector<BlockId> accesses;
     accesses.reserve(trace.block_ids.size());
@@ -80,7 +82,8 @@ class Run {
       BlockId parent = kNoBlock;
       for (const std::uint32_t id : trace.blocks(request)) {
         if (names[id] == kNoBlock) {
-          names[id] = core_.table().intern(keys[id], parent, scaled.payload_bytes, scaled.record_bytes);
+          names[id] =
+              core_.table().intern(keys[id], parent, scaled.payload_bytes, scaled.record_bytes);
         }
         parent = names[id];
         accesses.push_back(parent);
@@ -142,7 +145,8 @@ class Run {
   // When a moment of virtual time comes in real time, at the pace.
   std::int64_t real_due_ns(std::int64_t virtual_ns) const {
     return started_->second +
-           static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) / controls_.pace);
+           static_cast<std::int64_t>(static_cast<double>(virtual_ns - started_->first) /
+                                     controls_.pace);
   }
 
   Core core_;
@@ -166,7 +170,9 @@ Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_
   if (payload_bytes == 0) payload_bytes = placement.replay_payload;
   if (payload_bytes == 0) payload_bytes = block_bytes;
   TIERCEL_TRY_VOID(check_payload(placement, payload_bytes));
-  const auto scale = [&](std::uint64_t bytes) { return scaled_bytes(placement, payload_bytes, bytes); };
+  const auto scale = [&](std::uint64_t bytes) {
+    return scaled_bytes(placement, payload_bytes, bytes);
+  };
   ScaledPlacement scaled;
   scaled.payload_bytes = payload_bytes;
   scaled.record_bytes = record_bytes(payload_bytes, 1);
@@ -176,16 +182,20 @@ Result<ScaledPlacement> scale_placement(const Placement& placement, std::uint64_
   scaled.core.warm_bytes = scale(placement.warm.bytes);
   scaled.core.staging_bytes = scale(placement.staging_bytes);
   if (scaled.core.hot_bytes == 0) {
-    return fail(Errc::invalid, fmt::format("hot.bytes: {} holds no block of {}; give it more",
-                                           exact_byte_size(placement.hot.bytes), exact_byte_size(block_bytes)));
+    return fail(Errc::invalid,
+                fmt::format("hot.bytes: {} holds no block of {}; give it more",
+                            exact_byte_size(placement.hot.bytes), exact_byte_size(block_bytes)));
   }
   if (placement.warm.bytes > 0 && scaled.core.staging_bytes < scaled.record_bytes) {
-    return fail(Errc::invalid, fmt::format("staging.bytes: {} holds no record; give it several blocks of {}",
-                                           exact_byte_size(placement.staging_bytes), exact_byte_size(block_bytes)));
+    return fail(
+        Errc::invalid,
+        fmt::format("staging.bytes: {} holds no record; give it several blocks of {}",
+                    exact_byte_size(placement.staging_bytes), exact_byte_size(block_bytes)));
   }
   if (placement.cold.bytes > 0) {
-    TIERCEL_TRY(const SegmentGeometry geometry,
-                SegmentGeometry::fit(scaled.cold_bytes, placement.cold.segment_bytes, scaled.record_bytes));
+    TIERCEL_TRY(
+        const SegmentGeometry geometry,
+        SegmentGeometry::fit(scaled.cold_bytes, placement.cold.segment_bytes, scaled.record_bytes));
     scaled.core.cold = ColdLog::Options{.geometry = geometry,
                                         .sync_bytes = scale(placement.cold.sync_bytes),
                                         .sync_interval_ns = placement.cold.sync_interval_ns,
@@ -203,19 +213,22 @@ std::vector<Key> trace_keys(const Trace& trace, std::uint32_t block_tokens) {
   std::vector<Key> keys;
   keys.reserve(trace.unique_blocks);
   for (std::uint32_t id = 0; id < trace.unique_blocks; ++id) {
-    const PrefixHash prefix = make_prefix_hash({}, std::nullopt, block_tokens, ChainContent::engine_hash,
-                                               std::as_bytes(std::span(&id, 1)));
+    const PrefixHash prefix =
+        make_prefix_hash({}, std::nullopt, block_tokens, ChainContent::engine_hash,
+                         std::as_bytes(std::span(&id, 1)));
     keys.push_back(make_key(prefix, fingerprint, Kind{}));
   }
   return keys;
 }
 
-Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlacement& scaled, const Trace& trace,
-                                 std::span<const Key> keys, Executor& executor, const ReplayControls& controls) {
+Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlacement& scaled,
+                                 const Trace& trace, std::span<const Key> keys, Executor& executor,
+                                 const ReplayControls& controls) {
   if (trace.has_blocks && trace.block_tokens != placement.model.block_tokens) {
-    return fail(Errc::invalid, fmt::format("model.block_tokens is {}, the trace has blocks of {} tokens; "
-                                           "run with --set model.block_tokens={}",
-                                           placement.model.block_tokens, trace.block_tokens, trace.block_tokens));
+    return fail(Errc::invalid,
+                fmt::format("model.block_tokens is {}, the trace has blocks of {} tokens; "
+                            "run with --set model.block_tokens={}",
+                            placement.model.block_tokens, trace.block_tokens, trace.block_tokens));
   }
   const SystemClock clock;
   const std::int64_t begin_ns = clock.now_ns();

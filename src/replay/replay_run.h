@@ -41,10 +41,12 @@ std::vector<Key> trace_keys(const Trace& trace, std::uint32_t block_tokens);
 
 struct ReplayControls {
   double pace = 0;  // Virtual seconds per real second; 0 = as fast as it goes.
-  std::function<void(std::size_t done, std::size_t total)> progress;  // Requests arrived; may be empty.
+  std::function<void(std::size_t done, std::size_t total)>
+      progress;  // Requests arrived; may be empty.
 };
 
-Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlacement& scaled, const Trace& trace,
-                                 std::span<const Key> keys, Executor& executor, const ReplayControls& controls);
+Result<ReplayOutcome> run_replay(const Placement& placement, const ScaledPlacement& scaled,
+                                 const Trace& trace, std::span<const Key> keys, Executor& executor,
+                                 const ReplayControls& controls);
 
 }  // namespace tiercel

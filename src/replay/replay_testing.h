@@ -18,7 +18,8 @@ namespace tiercel {
 inline std::optional<Trace> shared_trace(const std::string& path, std::uint32_t every) {
   const char* root = std::getenv("TIERCEL_SHARED");
   const std::string file =
-      (root != nullptr ? std::string(root) : std::string(TIERCEL_SOURCE_DIR "/../shared")) + "/" + path;
+      (root != nullptr ? std::string(root) : std::string(TIERCEL_SOURCE_DIR "/../shared")) + "/" +
+      path;
   if (!std::filesystem::exists(file)) return std::nullopt;
   auto trace = read_trace(file, {.every = every});
   if (!trace) return std::nullopt;
@@ -26,7 +27,8 @@ inline std::optional<Trace> shared_trace(const std::string& path, std::uint32_t 
 }
 
 // Requests that walk down a random tree of `nodes` blocks from a root, at most `depth` deep. One request a second.
-inline Trace random_tree_trace(std::uint64_t seed, std::uint32_t requests, std::uint32_t nodes, std::uint32_t depth) {
+inline Trace random_tree_trace(std::uint64_t seed, std::uint32_t requests, std::uint32_t nodes,
+                               std::uint32_t depth) {
   Rng rng(seed);
   std::vector<std::uint32_t> parent(nodes);
   for (std::uint32_t n = 0; n < nodes; ++n) {
@@ -45,7 +47,8 @@ inline Trace random_tree_trace(std::uint64_t seed, std::uint32_t requests, std::
     }
     if (path.size() > depth) path.resize(depth);
     Request request{.arrival_ns = static_cast<std::int64_t>(r) * 1'000'000'000,
-                    .input_tokens = static_cast<std::uint32_t>(path.size()) * 512 - static_cast<std::uint32_t>(rng.below(100)),
+                    .input_tokens = static_cast<std::uint32_t>(path.size()) * 512 -
+                                    static_cast<std::uint32_t>(rng.below(100)),
                     .output_tokens = 1 + static_cast<std::uint32_t>(rng.below(900)),
                     .block_first = trace.block_ids.size(),
                     .block_count = static_cast<std::uint32_t>(path.size()),
@@ -68,13 +71,16 @@ inline Placement small_placement() {
   placement.model = {.name = "test", .bytes_per_token = 128 * kKiB, .block_tokens = 512};
   placement.hot.bytes = 24 * 64 * kMiB;
   placement.warm = {.bytes = 60 * 64 * kMiB,
-                    .link = {.latency_ns = 20'000, .read_bytes_per_s = 20'000'000'000, .write_bytes_per_s = 20'000'000'000}};
+                    .link = {.latency_ns = 20'000,
+                             .read_bytes_per_s = 20'000'000'000,
+                             .write_bytes_per_s = 20'000'000'000}};
   placement.cold.bytes = 400 * 64 * kMiB;
   placement.cold.segment_bytes = 128 * kKiB;
   placement.cold.sync_bytes = 10 * 64 * kMiB;
   placement.cold.sync_interval_ns = 5'000'000'000;
   placement.cold.sync_latency_ns = 5'000'000;
-  placement.cold.link = {.latency_ns = 100'000, .read_bytes_per_s = 3'000'000'000, .write_bytes_per_s = 3'000'000'000};
+  placement.cold.link = {
+      .latency_ns = 100'000, .read_bytes_per_s = 3'000'000'000, .write_bytes_per_s = 3'000'000'000};
   placement.staging_bytes = 40 * 64 * kMiB;
   placement.replay_payload = 8 * kKiB;
   return placement;

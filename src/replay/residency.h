@@ -21,14 +21,15 @@ namespace tiercel {
 enum class ResidencyPolicy : std::uint8_t {
   lru,
   fifo,  // Evicts at each insertion, never touches.
-  opt,   // Belady with bypass, ties evict the deeper block: optimal for prefix hits. Looks into the future.
+  opt,  // Belady with bypass, ties evict the deeper block: optimal for prefix hits. Looks into the future.
 };
 
 // Errors: invalid, naming the policies that exist.
 Result<ResidencyPolicy> parse_residency_policy(std::string_view name);
 
 // Blocks hit over the whole trace by one cache of `capacity_blocks`.
-std::uint64_t residency_hits(const Trace& trace, ResidencyPolicy policy, std::uint64_t capacity_blocks);
+std::uint64_t residency_hits(const Trace& trace, ResidencyPolicy policy,
+                             std::uint64_t capacity_blocks);
 
 // Blocks hit by a cache that never evicts.
 std::uint64_t infinite_hits(const Trace& trace);

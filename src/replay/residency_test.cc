@@ -35,7 +35,8 @@ void check_baselines(const Trace& trace, const std::vector<Expected>& rows) {
   }
 }
 
-void check_tiers(const Trace& trace, std::uint64_t hot, std::uint64_t warm, std::array<double, 4> ratios) {
+void check_tiers(const Trace& trace, std::uint64_t hot, std::uint64_t warm,
+                 std::array<double, 4> ratios) {
   const TierSplit split = residency_tiers(trace, hot, warm, std::nullopt);
   const std::uint64_t all = trace.block_ids.size();
   EXPECT_EQ(ratio4(split.hot, all), ratios[0]);
@@ -107,7 +108,8 @@ TEST(Residency, OptIsWhatExhaustiveSearchFindsOnSmallTrees) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Trace trace = random_tree_trace(seed, 9, 7, 4);
     for (const std::size_t capacity : {1U, 2U, 3U, 4U}) {
-      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::opt, capacity), exhaustive_best(trace, capacity));
+      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::opt, capacity),
+                exhaustive_best(trace, capacity));
     }
   }
 }
@@ -139,8 +141,10 @@ TEST(Residency, LruAndFifoAgreeWithPlainLists) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const Trace trace = random_tree_trace(seed, 300, 60, 12);
     for (const std::size_t capacity : {1U, 5U, 20U, 50U}) {
-      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::lru, capacity), plain_hits(trace, capacity, true));
-      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::fifo, capacity), plain_hits(trace, capacity, false));
+      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::lru, capacity),
+                plain_hits(trace, capacity, true));
+      EXPECT_EQ(residency_hits(trace, ResidencyPolicy::fifo, capacity),
+                plain_hits(trace, capacity, false));
     }
   }
 }

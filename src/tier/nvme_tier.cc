@@ -124,7 +124,8 @@ void NvmeTier::accept(Active active) {
   switch (a.op.type) {
     case OpType::load: {
       ++segment->loads;
-      auto later = waiting_loads_.end();  // From the back: most loads are no more urgent than those before.
+      auto later =
+          waiting_loads_.end();  // From the back: most loads are no more urgent than those before.
       while (later != waiting_loads_.begin() &&
              active_[*std::prev(later)].op.priority > a.op.priority) {
         --later;

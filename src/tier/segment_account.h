@@ -28,7 +28,8 @@ struct SegmentGeometry {
   // The geometry that fits `capacity_bytes`: `wanted_segment_bytes`, made smaller where the capacity would hold fewer than
   // 16 of them, never below 8 of the largest records; metadata pages and one page of file-system slack per segment stay
   // inside the cap. Errors: invalid where fewer than 4 segments fit; the text says what would.
-  static Result<SegmentGeometry> fit(std::uint64_t capacity_bytes, std::uint64_t wanted_segment_bytes,
+  static Result<SegmentGeometry> fit(std::uint64_t capacity_bytes,
+                                     std::uint64_t wanted_segment_bytes,
                                      std::uint64_t record_bytes_max);
 
   bool operator==(const SegmentGeometry&) const = default;
@@ -64,7 +65,9 @@ class SegmentAccount {
   std::optional<std::uint32_t> oldest_sealed() const;
 
   // The records of a segment in order of offset, dropped ones included.
-  const std::vector<Entry>& entries(std::uint32_t segment) const { return segments_[segment].entries; }
+  const std::vector<Entry>& entries(std::uint32_t segment) const {
+    return segments_[segment].entries;
+  }
 
   // Takes the oldest sealed segment out of the queue; it stays occupied until release().
   std::uint32_t begin_reclaim();

@@ -21,7 +21,9 @@ TEST(SegmentGeometry, StaysInsideTheCapAndHoldsEightOfTheLargestRecords) {
       EXPECT_NE(geometry.error().what.find("cold.bytes"), std::string::npos);
       continue;
     }
-    EXPECT_LE(geometry->segments_max * (geometry->segment_bytes + kSegmentSlackBytes) + kStoreMetadataBytes, capacity);
+    EXPECT_LE(geometry->segments_max * (geometry->segment_bytes + kSegmentSlackBytes) +
+                  kStoreMetadataBytes,
+              capacity);
     EXPECT_GE(geometry->segments_max, 4U);
     EXPECT_GE(geometry->segment_bytes, segment_bytes_min(record));
     EXPECT_EQ(geometry->segment_bytes % kPageBytes, 0U);
@@ -50,7 +52,8 @@ TEST(SegmentAccount, RecordsNeverOverlapNorReachIntoTheFooter) {
       const std::uint64_t bytes = kPageBytes * (1 + rng.below(6));
       const auto place = account.append(count, bytes);
       if (!place) {
-        EXPECT_GT(end + bytes + footer_bytes(count + 1), 64 * kPageBytes) << "refused although it fits";
+        EXPECT_GT(end + bytes + footer_bytes(count + 1), 64 * kPageBytes)
+            << "refused although it fits";
         break;
       }
       EXPECT_EQ(*place, (Place{.segment = segment, .offset = end, .bytes = bytes}));

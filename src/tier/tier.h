@@ -33,22 +33,23 @@ struct Place {
 };
 
 enum class OpType : std::uint8_t {
-  store,    // memory -> place. Readable once complete; durable once a later commit is complete.
-  load,     // place -> memory, verified.
-  commit,   // Makes every store that completed before it durable (data, then the directory where needed).
+  store,  // memory -> place. Readable once complete; durable once a later commit is complete.
+  load,   // place -> memory, verified.
+  commit,  // Makes every store that completed before it durable (data, then the directory where needed).
   seal,     // The segment `place.segment` is full: write its index. Only tiers with segments.
   reclaim,  // The segment `place.segment` is free for a new life. No op on it may be in flight.
 };
 
 struct Op {
   OpType type = OpType::load;
-  std::uint8_t priority = 0;     // Lower goes first where the tier can choose.
+  std::uint8_t priority = 0;  // Lower goes first where the tier can choose.
   Key key = {};
   Fingerprint fingerprint = {};
   Place place = {};
   ScatterList memory = {};
-  std::int64_t deadline_ns = 0;  // On the tier's clock; 0 = none. Past it an op not yet started ends in Errc::cancelled.
-  std::uint64_t tag = 0;         // Comes back in the completion.
+  std::int64_t deadline_ns =
+      0;  // On the tier's clock; 0 = none. Past it an op not yet started ends in Errc::cancelled.
+  std::uint64_t tag = 0;  // Comes back in the completion.
 };
 
 struct Completion {
@@ -59,18 +60,19 @@ struct Completion {
 };
 
 struct TierCapabilities {
-  std::string name;              // "hot(host)", "warm", "cold": stands in reports.
-  bool persistent = false;       // Survives the process.
-  bool shared = false;           // Other hosts see it.
+  std::string name;         // "hot(host)", "warm", "cold": stands in reports.
+  bool persistent = false;  // Survives the process.
+  bool shared = false;      // Other hosts see it.
   bool conditional_put = false;
-  bool device = false;           // Its memory is not host memory.
+  bool device = false;  // Its memory is not host memory.
   std::uint64_t alignment = 4096;
   std::uint64_t capacity_bytes = 0;  // Physical and hard.
 };
 
 struct TierStats {
   std::uint64_t loads = 0, stores = 0, misses = 0, errors = 0, corrupt = 0;
-  std::uint64_t bytes_read = 0, bytes_written = 0;  // Physical, headers and indices included, formatting apart.
+  std::uint64_t bytes_read = 0,
+                bytes_written = 0;  // Physical, headers and indices included, formatting apart.
   std::uint64_t bytes_format = 0;
   std::uint64_t commits = 0;
 };
