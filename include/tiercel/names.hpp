@@ -47,7 +47,6 @@ struct Kind {
   auto operator<=>(const Kind&) const = default;
 };
 
-
 std::string hex(const std::array<std::uint8_t, 16>& bytes);
 template <class Tag>
 std::string hex(const Name128<Tag>& name) {

@@ -59,25 +59,35 @@ struct CachedKind {
   std::uint64_t bytes_per_token = 0;
   std::uint64_t bytes_per_block = 0;
 
-  std::uint64_t block_bytes(std::uint32_t token_count) const { return bytes_per_block + bytes_per_token * token_count; }
+  std::uint64_t block_bytes(std::uint32_t token_count) const {
+    return bytes_per_block + bytes_per_token * token_count;
+  }
 };
 
 struct CacheOptions {
   std::uint32_t block_tokens = 0;
-  std::vector<CachedKind> kinds;         // Each id once.
-  std::vector<std::byte> tenant_salt;    // Caches of different salt share no block, whatever their prompts.
+  std::vector<CachedKind> kinds;  // Each id once.
+  // Caches of different salt share no block, whatever their prompts.
+  std::vector<std::byte> tenant_salt;
 
-  std::uint64_t warm_bytes = 0;          // RAM for blocks: taken and touched at open, never given back. Needed.
-  std::uint64_t staging_bytes = 0;       // Stores under way, at most, towards each tier. 0: a quarter of warm_bytes.
+  // RAM for blocks: taken and touched at open, never given back before close. Needed.
+  std::uint64_t warm_bytes = 0;
+  // Stores under way, at most, towards each tier. 0: a quarter of warm_bytes.
+  std::uint64_t staging_bytes = 0;
 
-  std::string directory;                 // Of the cold tier: empty or missing, or a store of ours. "" = no cold tier.
-  std::uint64_t cold_bytes = 0;          // Hard cap on what it takes of the disk.
-  std::uint64_t segment_bytes = 64ULL << 20;  // Made smaller where the cap would hold only few of them.
-  std::uint64_t sync_bytes = 64ULL << 20;     // A commit at the latest after so many bytes,
-  std::chrono::nanoseconds sync_interval = std::chrono::seconds(1);  // and after so long. 0 turns one of them off.
+  // Of the cold tier: empty or missing, or a store of ours. "" = no cold tier.
+  std::string directory;
+  std::uint64_t cold_bytes = 0;  // Hard cap on what it takes of the disk.
+  // Made smaller where the cap would hold only few of them. A store keeps those it was made with.
+  std::uint64_t segment_bytes = 64ULL << 20;
+  // A commit follows after so many bytes, or so long after a write, whichever comes first; 0 turns one of them off.
+  std::uint64_t sync_bytes = 64ULL << 20;
+  std::chrono::nanoseconds sync_interval = std::chrono::seconds(1);
 
-  std::chrono::nanoseconds lease_time = std::chrono::seconds(10);  // What match() gives where it is not told.
-  const Clock* clock = nullptr;          // For leases and commits; null: the system's. Thread-safe, outlives the cache.
+  // What match() gives where it is not told.
+  std::chrono::nanoseconds lease_time = std::chrono::seconds(10);
+  // For leases and commits; null: the system's. Thread-safe, outlives the cache.
+  const Clock* clock = nullptr;
 };
 
 // The names of a prompt's blocks, for the kinds of one cache. Made by Cache::chain().
@@ -85,12 +95,17 @@ class Chain {
  public:
   Chain() = default;
 
-  std::uint32_t size() const { return static_cast<std::uint32_t>(prefixes_.size()); }  // Blocks; also the last position.
-  std::uint32_t tokens_in(std::uint32_t block) const { return block + 1 == size() ? last_tokens_ : block_tokens_; }
+  // Blocks; also the last position.
+  std::uint32_t size() const { return static_cast<std::uint32_t>(prefixes_.size()); }
+  std::uint32_t tokens_in(std::uint32_t block) const {
+    return block + 1 == size() ? last_tokens_ : block_tokens_;
+  }
   std::uint64_t tokens_before(std::uint32_t position) const;
   const PrefixHash& prefix(std::uint32_t block) const { return prefixes_[block]; }
   // `kind_index`: into CacheOptions::kinds.
-  const Key& key(std::size_t kind_index, std::uint32_t block) const { return keys_[kind_index * size() + block]; }
+  const Key& key(std::size_t kind_index, std::uint32_t block) const {
+    return keys_[kind_index * size() + block];
+  }
 
  private:
   friend class CacheImpl;
@@ -104,16 +119,16 @@ class Chain {
 enum class CacheTier : std::uint8_t { warm, cold };
 
 struct MatchOptions {
-  std::vector<std::uint16_t> kinds;                     // Kind::id; empty: all of the cache.
-  std::optional<std::chrono::nanoseconds> lease_time;   // There is no lease without an end.
-  std::string owner;                                    // Stands in the report of a lease that leaked.
+  std::vector<std::uint16_t> kinds;                    // Kind::id; empty: all of the cache.
+  std::optional<std::chrono::nanoseconds> lease_time;  // There is no lease without an end.
+  std::string owner;  // Stands in the report of a lease that leaked.
 };
 
 struct MatchedBlock {
-  std::uint16_t kind = 0;    // Kind::id.
-  std::uint32_t index = 0;   // Block of the chain.
+  std::uint16_t kind = 0;   // Kind::id.
+  std::uint32_t index = 0;  // Block of the chain.
   std::uint32_t token_count = 0;
-  std::uint64_t bytes = 0;   // What its destination must hold.
+  std::uint64_t bytes = 0;           // What its destination must hold.
   CacheTier tier = CacheTier::warm;  // Where it lay.
   Key key;
 };
@@ -126,9 +141,11 @@ class Match {
   Match& operator=(Match&& other) noexcept;
   ~Match() { release(); }
 
-  std::uint32_t position() const { return position_; }    // Blocks of the chain that need no computing; 0 = nothing.
-  std::uint64_t tokens() const { return tokens_; }        // The same in tokens.
-  std::span<const MatchedBlock> blocks() const { return blocks_; }  // By block of the chain, then by kind.
+  // Blocks of the chain that need no computing; 0 = nothing.
+  std::uint32_t position() const { return position_; }
+  std::uint64_t tokens() const { return tokens_; }  // The same in tokens.
+  // By block of the chain, then by kind.
+  std::span<const MatchedBlock> blocks() const { return blocks_; }
   void release();
 
  private:
@@ -142,7 +159,8 @@ class Match {
 
 struct Destination {
   std::uint32_t block = 0;  // Index into Match::blocks().
-  ScatterList memory;       // Host pieces, MatchedBlock::bytes together. 4 KiB-aligned ones save a copy on the way from cold.
+  // Host pieces, MatchedBlock::bytes together. 4 KiB-aligned ones save a copy on the way from cold.
+  ScatterList memory;
 };
 
 struct BlockOutcome {
@@ -190,7 +208,7 @@ struct Finished {
   bool all_delivered() const;
 };
 
-// Runs on the thread of the cache; the result is then not kept for poll() and wait().
+// Runs on the thread of the cache and must not throw; the result is then not kept for poll() and wait().
 using OnFinished = std::function<void(const Finished&)>;
 
 // --- Reports ---
@@ -199,13 +217,13 @@ struct TierReport {
   std::uint64_t capacity_bytes = 0, used_bytes = 0;  // Physical: record heads and padding included.
   std::uint64_t hits = 0;                            // Blocks of matches that lay here.
   std::uint64_t bytes_read = 0, bytes_written = 0;
-  std::uint64_t errors = 0, corrupt = 0;             // Operations that failed; of these, records that proved bad.
-  LinkEstimate link;                                 // Measured on the cache's own work; zeros until there was some.
+  std::uint64_t errors = 0, corrupt = 0;  // Operations that failed; of these, bad records.
+  LinkEstimate link;  // Measured on the cache's own work; zeros until there was some.
 };
 
 struct CacheStats {
   TierReport warm, cold;
-  std::uint64_t matches = 0, missed_blocks = 0;  // Blocks of chains behind the match.
+  std::uint64_t matches = 0, missed_blocks = 0;         // Blocks of chains behind the match.
   std::uint64_t delivered = 0, misses = 0, errors = 0;  // Blocks of fetches, by outcome.
 
   std::uint64_t puts = 0, stored_blocks = 0, known_blocks = 0;
@@ -213,17 +231,19 @@ struct CacheStats {
   // Stores that were not made: puts as a whole, or the way of one block from warm to cold.
   std::uint64_t skipped_staging = 0;  // Too many bytes under way.
   std::uint64_t skipped_space = 0;    // Everything is leased or under way.
-  std::uint64_t skipped_parent = 0;   // The block before it is not in cold: nobody could reach it there.
+  std::uint64_t skipped_parent = 0;   // The block before it is not in cold: out of reach there.
   std::uint64_t skipped_failed = 0;   // Cold takes no more stores, see notes.
 
-  std::uint64_t leases = 0, leases_leaked = 0;  // Held now; ended by time because nobody released them.
-  std::vector<std::string> leaked;              // The last of these, by owner.
+  // Held now; ended by time because nobody released them.
+  std::uint64_t leases = 0, leases_leaked = 0;
+  std::vector<std::string> leaked;  // The last of these, by owner.
   std::uint64_t hints_ended = 0, hints_ttl_unused = 0, hints_will_return_unused = 0;
 
   // What open() found in the directory: blocks of ours, records of other models, damaged ones passed over.
   std::uint64_t recovered_blocks = 0, stranger_records = 0, torn_records = 0;
   double open_s = 0;
-  std::vector<std::string> notes;  // Kind of pages, way of I/O, fallbacks and their reason: one sentence each.
+  // Kind of pages, way of I/O, fallbacks and their reason, what failed: one sentence each.
+  std::vector<std::string> notes;
 };
 
 class Cache {
@@ -239,14 +259,16 @@ class Cache {
   Chain chain(std::span<const std::uint32_t> tokens) const;
   // From the engine's own block hashes instead, any bytes, one per block; they must name the block's tokens and what
   // decides its state. A chain of hashes and one of tokens never share a block.
-  Chain chain(std::span<const std::span<const std::byte>> block_hashes, std::uint32_t tokens_in_last) const;
+  Chain chain(std::span<const std::span<const std::byte>> block_hashes,
+              std::uint32_t tokens_in_last) const;
 
   // The largest position that every kind asked for can serve: all `all` blocks before it, the `window` blocks over the last n
   // tokens before it, the `last` record taken at it. An empty match (position 0) is no error.
   Result<Match> match(const Chain& chain, const MatchOptions& options = {});
 
   // Reads blocks of a match, any of them, into the caller's memory. Errors: busy  too many blocks are under way.
-  Result<Ticket> fetch(const Match& match, std::span<const Destination> destinations, OnFinished on_finished = {});
+  Result<Ticket> fetch(const Match& match, std::span<const Destination> destinations,
+                       OnFinished on_finished = {});
 
   // Stores what is not there yet. Every block needs its chain: a block whose predecessor was never put cannot be matched.
   Result<Ticket> put(const Chain& chain, const Txn& transaction, OnFinished on_finished = {});
@@ -274,7 +296,8 @@ class Cache {
  private:
   friend Result<Cache> open_cache(const CacheOptions& options, const CacheSeams& seams);
   explicit Cache(std::shared_ptr<CacheImpl> impl);
-  std::shared_ptr<CacheImpl> impl_;  // Shared with nobody for long: a Match locks it to release its lease.
+  // Shared with nobody for long: a Match locks it to release its lease.
+  std::shared_ptr<CacheImpl> impl_;
 };
 
 }  // namespace tiercel

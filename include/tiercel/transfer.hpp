@@ -24,9 +24,9 @@ enum class MemoryKind : std::uint8_t { host, arena, device };
 
 struct Piece {
   MemoryKind kind = MemoryKind::host;
-  std::uint16_t device = 0;       // Only for MemoryKind::device.
-  std::byte* pointer = nullptr;   // Only for MemoryKind::host: valid in this process alone.
-  Handle handle = {};                 // For arena and device.
+  std::uint16_t device = 0;      // Only for MemoryKind::device.
+  std::byte* pointer = nullptr;  // Only for MemoryKind::host: valid in this process alone.
+  Handle handle = {};            // For arena and device.
   std::uint64_t bytes = 0;
 };
 
@@ -35,7 +35,8 @@ using ScatterList = std::vector<Piece>;
 inline Piece host_piece(std::span<std::byte> memory) {
   return Piece{.pointer = memory.data(), .bytes = memory.size()};
 }
-inline Piece host_piece(std::span<const std::byte> memory) {  // As a source; tiers never write to a source.
+inline Piece host_piece(
+    std::span<const std::byte> memory) {  // As a source; tiers never write to a source.
   return Piece{.pointer = const_cast<std::byte*>(memory.data()), .bytes = memory.size()};
 }
 inline std::uint64_t total_bytes(std::span<const Piece> pieces) {

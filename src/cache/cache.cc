@@ -1,15 +1,15 @@
 // The public face: hands every call on to CacheImpl.
-#include "tiercel/tiercel.hpp"
-
 #include <algorithm>
 
 #include "cache/cache_impl.h"
+#include "tiercel/tiercel.hpp"
 
 namespace tiercel {
 
 std::uint64_t Chain::tokens_before(std::uint32_t position) const {
-  return ChainShape{.block_count = size(), .block_tokens = block_tokens_, .last_tokens = last_tokens_}.tokens_before(
-      position);
+  return ChainShape{
+      .block_count = size(), .block_tokens = block_tokens_, .last_tokens = last_tokens_}
+      .tokens_before(position);
 }
 
 Match::Match(Match&& other) noexcept { *this = std::move(other); }
@@ -32,7 +32,8 @@ void Match::release() {
 }
 
 bool Finished::all_delivered() const {
-  return std::ranges::all_of(blocks, [](const BlockOutcome& block) { return block.outcome == Outcome::delivered; });
+  return std::ranges::all_of(
+      blocks, [](const BlockOutcome& block) { return block.outcome == Outcome::delivered; });
 }
 
 Result<Cache> Cache::open(const CacheOptions& options) { return open_cache(options, {}); }
@@ -55,22 +56,30 @@ Cache::~Cache() {
 }
 
 Chain Cache::chain(std::span<const std::uint32_t> tokens) const { return impl_->chain(tokens); }
-Chain Cache::chain(std::span<const std::span<const std::byte>> block_hashes, std::uint32_t tokens_in_last) const {
+Chain Cache::chain(std::span<const std::span<const std::byte>> block_hashes,
+                   std::uint32_t tokens_in_last) const {
   return impl_->chain(block_hashes, tokens_in_last);
 }
-Result<Match> Cache::match(const Chain& chain, const MatchOptions& options) { return impl_->match(chain, options); }
-Result<Ticket> Cache::fetch(const Match& match, std::span<const Destination> destinations, OnFinished on_finished) {
+Result<Match> Cache::match(const Chain& chain, const MatchOptions& options) {
+  return impl_->match(chain, options);
+}
+Result<Ticket> Cache::fetch(const Match& match, std::span<const Destination> destinations,
+                            OnFinished on_finished) {
   return impl_->fetch(match, destinations, std::move(on_finished));
 }
 Result<Ticket> Cache::put(const Chain& chain, const Txn& transaction, OnFinished on_finished) {
   return impl_->put(chain, transaction, std::move(on_finished));
 }
 Result<std::optional<Finished>> Cache::poll(Ticket ticket) { return impl_->poll(ticket); }
-Result<Finished> Cache::wait(Ticket ticket, std::chrono::nanoseconds timeout) { return impl_->wait(ticket, timeout); }
+Result<Finished> Cache::wait(Ticket ticket, std::chrono::nanoseconds timeout) {
+  return impl_->wait(ticket, timeout);
+}
 void Cache::cancel(Ticket ticket) { impl_->cancel(ticket); }
 Result<void> Cache::sync(std::chrono::nanoseconds timeout) { return impl_->sync(timeout); }
 Result<std::uint32_t> Cache::prefetch(const Chain& chain) { return impl_->prefetch(chain); }
-Result<void> Cache::hint(const Chain& chain, const Hints& hints) { return impl_->hint(chain, hints); }
+Result<void> Cache::hint(const Chain& chain, const Hints& hints) {
+  return impl_->hint(chain, hints);
+}
 CacheStats Cache::stats() const { return impl_->stats(); }
 Result<void> Cache::close() { return impl_->close(); }
 

@@ -12,12 +12,16 @@
 namespace tiercel {
 namespace {
 
-constexpr std::uint64_t kChains = 100;  // 10 blocks each: 12 MB of records under a cap of 16, so nothing is reclaimed.
+constexpr std::uint64_t kChains =
+    100;  // 10 blocks each: 12 MB of records under a cap of 16, so nothing is reclaimed.
 
-Chain nth_chain(const Cache& cache, std::uint64_t n) { return cache.chain(tokens_of(n, 9 * kTokens + 1 + n % kTokens)); }
+Chain nth_chain(const Cache& cache, std::uint64_t n) {
+  return cache.chain(tokens_of(n, 9 * kTokens + 1 + n % kTokens));
+}
 
 // The process that is killed: puts chain after chain, and after each sync() writes how many are durable.
-[[noreturn]] void put_until_killed(const CacheOptions& options, std::uint64_t first, int acknowledge) {
+[[noreturn]] void put_until_killed(const CacheOptions& options, std::uint64_t first,
+                                   int acknowledge) {
   auto cache = Cache::open(options);
   if (!cache) ::_exit(3);
   for (std::uint64_t n = first; n < kChains; ++n) {
@@ -66,10 +70,12 @@ TEST(CacheCrash, WhatSyncAcknowledgedSurvivesKillNine) {
     ASSERT_TRUE(cache) << cache.error().what;
     for (std::uint64_t n = 0; n < durable; ++n) {
       const Chain chain = nth_chain(*cache, n);
-      ASSERT_EQ(read_chain(*cache, chain), chain.size()) << "chain " << n << " of " << durable << " acknowledged";
+      ASSERT_EQ(read_chain(*cache, chain), chain.size())
+          << "chain " << n << " of " << durable << " acknowledged";
     }
     // Of the others, whatever is found is right.
-    for (std::uint64_t n = durable; n < std::min(durable + 6, kChains); ++n) read_chain(*cache, nth_chain(*cache, n));
+    for (std::uint64_t n = durable; n < std::min(durable + 6, kChains); ++n)
+      read_chain(*cache, nth_chain(*cache, n));
     EXPECT_EQ(cache->stats().cold.corrupt, 0U);
   }
   EXPECT_GE(kills_mid_way, 3U);

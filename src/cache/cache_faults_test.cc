@@ -14,7 +14,8 @@ class CacheFaults : public testing::Test {
  protected:
   CacheFaults() : faulty_(posix_), options_(small_cache(directory_.path() + "/store")) {
     faulty_.hooks.on_request = [this](const IoRequest& request) -> std::optional<Error> {
-      const bool refused = (request.type == IoType::sync && syncs_fail_) || (request.type == IoType::read && reads_fail_);
+      const bool refused = (request.type == IoType::sync && syncs_fail_) ||
+                           (request.type == IoType::read && reads_fail_);
       if (!refused) return std::nullopt;
       return fail(Errc::io, "the disk was told to refuse", 5);
     };
@@ -32,11 +33,13 @@ class CacheFaults : public testing::Test {
   static std::size_t in_cold(Cache& cache, const Chain& chain) {
     const auto match = cache.match(chain);
     std::size_t count = 0;
-    for (const MatchedBlock& block : match->blocks()) count += block.tier == CacheTier::cold ? 1 : 0;
+    for (const MatchedBlock& block : match->blocks())
+      count += block.tier == CacheTier::cold ? 1 : 0;
     return count;
   }
   void push_out_of_warm(Cache& cache) {
-    for (std::uint64_t n = 1000; n < 1040; ++n) put_chain(cache, options_, cache.chain(tokens_of(n, 10 * kTokens)));
+    for (std::uint64_t n = 1000; n < 1040; ++n)
+      put_chain(cache, options_, cache.chain(tokens_of(n, 10 * kTokens)));
   }
 
   const TemporaryDirectory directory_;
@@ -48,7 +51,8 @@ class CacheFaults : public testing::Test {
 
 TEST_F(CacheFaults, ASyncThatTheDiskRefusesIsToldAndColdTakesNoMoreStores) {
   Cache cache = open();
-  const Chain before = cache.chain(tokens_of(1, 5 * kTokens)), after = cache.chain(tokens_of(2, 5 * kTokens));
+  const Chain before = cache.chain(tokens_of(1, 5 * kTokens)),
+              after = cache.chain(tokens_of(2, 5 * kTokens));
   put_chain(cache, options_, before);
   ASSERT_TRUE(cache.sync());
   syncs_fail_ = true;
@@ -58,7 +62,8 @@ TEST_F(CacheFaults, ASyncThatTheDiskRefusesIsToldAndColdTakesNoMoreStores) {
   EXPECT_EQ(refused.error().code, Errc::io) << refused.error().what;
   syncs_fail_ = false;
   EXPECT_FALSE(cache.sync()) << "trying again proves nothing";
-  EXPECT_EQ(put_chain(cache, options_, cache.chain(tokens_of(3, 5 * kTokens))), PutOutcome::stored) << "warm goes on";
+  EXPECT_EQ(put_chain(cache, options_, cache.chain(tokens_of(3, 5 * kTokens))), PutOutcome::stored)
+      << "warm goes on";
   EXPECT_GT(cache.stats().skipped_failed, 0U);
   push_out_of_warm(cache);
   EXPECT_EQ(in_cold(cache, before), 5U) << "what was durable is served";

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -28,14 +29,16 @@ class TestClock final : public Clock {
 };
 
 inline Fingerprint fingerprint_of(const std::string& model) {
-  return make_fingerprint({.model_weights_id = model, .layout = Layout::opaque(1), .block_tokens = kTokens});
+  return make_fingerprint(
+      {.model_weights_id = model, .layout = Layout::opaque(1), .block_tokens = kTokens});
 }
 
 // One kind, reach all, 8,000 bytes a full block: not of whole pages, so that padding is exercised.
 inline CacheOptions small_cache(const std::string& directory = "") {
   CacheOptions options;
   options.block_tokens = kTokens;
-  options.kinds = {{.kind = {.id = kFull}, .fingerprint = fingerprint_of("m"), .bytes_per_token = 500}};
+  options.kinds = {
+      {.kind = {.id = kFull}, .fingerprint = fingerprint_of("m"), .bytes_per_token = 500}};
   options.warm_bytes = 4 << 20;
   options.sync_interval = std::chrono::milliseconds(20);
   if (!directory.empty()) {
@@ -51,9 +54,16 @@ inline CacheOptions hybrid_cache(const std::string& directory = "") {
   options.kinds.push_back({.kind = {.id = kWindow, .reach = Reach::window, .window_tokens = 40},
                            .fingerprint = fingerprint_of("w"),
                            .bytes_per_token = 64});
-  options.kinds.push_back(
-      {.kind = {.id = kState, .reach = Reach::last}, .fingerprint = fingerprint_of("s"), .bytes_per_block = 5000});
+  options.kinds.push_back({.kind = {.id = kState, .reach = Reach::last},
+                           .fingerprint = fingerprint_of("s"),
+                           .bytes_per_block = 5000});
   return options;
+}
+
+inline Cache open_or_die(const CacheOptions& options) {
+  auto cache = Cache::open(options);
+  if (!cache) throw std::runtime_error(cache.error().what);
+  return std::move(*cache);
 }
 
 inline std::vector<std::uint32_t> tokens_of(std::uint64_t prompt, std::size_t count) {
@@ -81,25 +91,28 @@ struct Prepared {
 };
 
 // Every kind that belongs into a transaction at `position`; sources are cut in two pieces.
-inline Prepared prepare(const CacheOptions& options, const Chain& chain, std::uint32_t first, std::uint32_t position) {
+inline Prepared prepare(const CacheOptions& options, const Chain& chain, std::uint32_t first,
+                        std::uint32_t position) {
   Prepared prepared{.transaction = {.position = position}, .memory = {}};
   for (std::size_t k = 0; k < options.kinds.size(); ++k) {
     const CachedKind& cached = options.kinds[k];
     for (std::uint32_t i = first; i < position; ++i) {
       if (cached.kind.reach == Reach::last && i + 1 != position) continue;
-      const auto& bytes =
-          prepared.memory.emplace_back(content_of(chain.key(k, i), cached.block_bytes(chain.tokens_in(i))));
+      const auto& bytes = prepared.memory.emplace_back(
+          content_of(chain.key(k, i), cached.block_bytes(chain.tokens_in(i))));
       const std::span<const std::byte> all(bytes);
       const std::size_t cut = std::min<std::size_t>(100, all.size());
-      prepared.transaction.blocks.push_back({.kind = cached.kind.id,
-                                             .index = i,
-                                             .source = {host_piece(all.first(cut)), host_piece(all.subspan(cut))}});
+      prepared.transaction.blocks.push_back(
+          {.kind = cached.kind.id,
+           .index = i,
+           .source = {host_piece(all.first(cut)), host_piece(all.subspan(cut))}});
     }
   }
   return prepared;
 }
 
-inline PutOutcome put_chain(Cache& cache, const CacheOptions& options, const Chain& chain, std::uint32_t first = 0) {
+inline PutOutcome put_chain(Cache& cache, const CacheOptions& options, const Chain& chain,
+                            std::uint32_t first = 0) {
   const Prepared prepared = prepare(options, chain, first, chain.size());
   const auto ticket = cache.put(chain, prepared.transaction);
   if (!ticket) {
@@ -124,7 +137,8 @@ inline Fetched fetch_match(Cache& cache, const Match& match) {
   std::vector<Destination> destinations;
   for (std::uint32_t i = 0; i < match.blocks().size(); ++i) {
     const std::span<std::byte> all(memory.emplace_back(match.blocks()[i].bytes));
-    destinations.push_back({.block = i, .memory = {host_piece(all.first(33)), host_piece(all.subspan(33))}});
+    destinations.push_back(
+        {.block = i, .memory = {host_piece(all.first(33)), host_piece(all.subspan(33))}});
   }
   Fetched fetched;
   const auto ticket = cache.fetch(match, destinations);

@@ -51,13 +51,15 @@ void CacheImpl::run() {
   for (auto& [ticket, pending] : pending_) {  // Only after close() gave up waiting.
     if (pending.done) continue;
     for (BlockOutcome& block : pending.finished.blocks) {
-      if (block.outcome == Outcome::miss) block = {Outcome::error, fail(Errc::cancelled, "the cache was closed")};
+      if (block.outcome == Outcome::miss)
+        block = {Outcome::error, fail(Errc::cancelled, "the cache was closed")};
     }
     if (pending.is_put) pending.finished.put = PutOutcome::failed;
     pending.done = true;
   }
   for (SyncWait& sync : syncs_) {
-    if (sync.stage != SyncWait::Stage::done) sync.error = fail(Errc::cancelled, "the cache was closed");
+    if (sync.stage != SyncWait::Stage::done)
+      sync.error = fail(Errc::cancelled, "the cache was closed");
     sync.stage = SyncWait::Stage::done;
   }
   thread_over_ = true;
@@ -101,7 +103,9 @@ bool CacheImpl::fill_work(const Action& action, TierWork& work) {
   if (action.from == TierId::caller) {
     const PutSource& source = put_sources_.at(action.op);
     if (pending_.at(source.ticket).cancelled) {
-      complete({.op = action.op, .outcome = Outcome::error, .error = fail(Errc::cancelled, "taken back")});
+      complete({.op = action.op,
+                .outcome = Outcome::error,
+                .error = fail(Errc::cancelled, "taken back")});
       return false;
     }
     const BlockName& name = names_[action.block];
@@ -114,7 +118,7 @@ bool CacheImpl::fill_work(const Action& action, TierWork& work) {
   }
   if (action.to == TierId::caller) {
     const auto waiting = requests_.find(action.block);
-    if (waiting == requests_.end() || waiting->second.empty()) {
+    if (waiting == requests_.end()) {
       core_->complete(action.op);  // Taken back meanwhile.
       return false;
     }
@@ -134,8 +138,8 @@ void CacheImpl::complete(const TierDone& done) {
   const Completed completed = core_->complete(done.op, done.outcome == Outcome::delivered);
   const Action& action = completed.action;
   if (done.outcome == Outcome::error && done.error.code != Errc::cancelled) {
-    note(fmt::format("{} {} -> {}: {}", action_name(action.type), tier_name(action.from), tier_name(action.to),
-                     done.error.what));
+    note(fmt::format("{} {} -> {}: {}", action_name(action.type), tier_name(action.from),
+                     tier_name(action.to), done.error.what));
   }
   if (action.from == TierId::caller) end_put_block(action, done, completed.transaction_published);
   if (const auto node = running_requests_.extract(done.op)) {
@@ -174,7 +178,9 @@ void CacheImpl::end_put_block(const Action& action, const TierDone& done, bool p
 void CacheImpl::end_request(const Request& request, Outcome outcome, const Error& error) {
   Pending& pending = pending_.at(request.ticket);
   pending.finished.blocks[request.slot] = {.outcome = outcome, .error = error};
-  ++(outcome == Outcome::delivered ? stats_.delivered : outcome == Outcome::miss ? stats_.misses : stats_.errors);
+  ++(outcome == Outcome::delivered ? stats_.delivered
+     : outcome == Outcome::miss    ? stats_.misses
+                                   : stats_.errors);
   --requests_open_;
   if (request.block != kNoBlock) core_->table().release(request.block);
   if (--pending.left == 0) finish(request.ticket);
@@ -185,12 +191,9 @@ void CacheImpl::end_waiting(BlockId block, std::uint32_t count, const TierDone& 
   for (; count > 0; --count) {
     const auto waiting = requests_.find(block);
     if (waiting == requests_.end()) return;  // Taken back meanwhile.
-    if (waiting->second.empty()) {
-      requests_.erase(waiting);
-      return;
-    }
     const Request request = std::move(waiting->second.front());
     waiting->second.pop_front();
+    if (waiting->second.empty()) requests_.erase(waiting);
     end_request(request, done.outcome, done.error);
   }
 }
@@ -249,7 +252,8 @@ bool CacheImpl::step(SyncWait& sync) {
       const ColdLog& cold = *core_->cold();
       if (cold.commit_under_way()) return false;
       if (!cold.writable()) {
-        sync.error = fail(Errc::io, "sync: a commit failed; cold takes no more stores until it is opened anew");
+        sync.error = fail(
+            Errc::io, "sync: a commit failed; cold takes no more stores until it is opened anew");
         sync.stage = SyncWait::Stage::done;
       } else if (core_->commit_now()) {
         sync.commit_op = core_->outbox().actions().back().op;

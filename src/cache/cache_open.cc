@@ -17,7 +17,8 @@ namespace {
 constexpr std::chrono::seconds kCloseWithin{60};
 }  // namespace
 
-CacheImpl::CacheImpl(const CacheOptions& options, const CachePlan& plan) : options_(options), plan_(plan) {
+CacheImpl::CacheImpl(const CacheOptions& options, const CachePlan& plan)
+    : options_(options), plan_(plan) {
   const auto all = std::ranges::find(options_.kinds, Reach::all,
                                      [](const CachedKind& cached) { return cached.kind.reach; });
   primary_stands_alone_ = all == options_.kinds.end();
@@ -28,7 +29,8 @@ CacheImpl::CacheImpl(const CacheOptions& options, const CachePlan& plan) : optio
 
 CacheImpl::~CacheImpl() { static_cast<void>(close()); }
 
-Result<std::shared_ptr<CacheImpl>> CacheImpl::open(const CacheOptions& options, const CacheSeams& seams) {
+Result<std::shared_ptr<CacheImpl>> CacheImpl::open(const CacheOptions& options,
+                                                   const CacheSeams& seams) {
   auto own_disk = std::make_unique<PosixDisk>();
   Disk& disk = seams.disk != nullptr ? *seams.disk : *own_disk;
   TIERCEL_TRY(const CachePlan plan, plan_cache(options, disk));
@@ -48,7 +50,8 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   if (const auto found = read_superblock(disk, options_.directory); plan_.has_cold && found) {
     nvme.geometry.record_bytes_max = std::max(found->record_bytes_max, plan_.record_bytes_max);
   }
-  const std::uint64_t move_bytes = plan_.has_cold ? align_up(plan_.record_bytes_max, kArenaAlignment) : 0;
+  const std::uint64_t move_bytes =
+      plan_.has_cold ? align_up(plan_.record_bytes_max, kArenaAlignment) : 0;
   const std::uint64_t staging_bytes =
       plan_.has_cold ? align_up(NvmeTier::staging_bytes(nvme, nvme.geometry), kArenaAlignment) : 0;
 
@@ -58,7 +61,8 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
     ledger = own_ledger_.get();
   }
   TIERCEL_TRY(warm_reservation_, ledger->reserve(MemoryClass::kv, plan_.warm_bytes));
-  TIERCEL_TRY(staging_reservation_, ledger->reserve(MemoryClass::staging, move_bytes + staging_bytes));
+  TIERCEL_TRY(staging_reservation_,
+              ledger->reserve(MemoryClass::staging, move_bytes + staging_bytes));
 
   TIERCEL_TRY(arena_, Arena::create({.bytes = plan_.warm_bytes + move_bytes + staging_bytes}));
   TIERCEL_TRY(const std::span<std::byte> warm_memory, arena_->take(plan_.warm_bytes));
@@ -81,8 +85,8 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   core_->advance(clock_->now_ns());
   restore(recovered);
   const ArenaReport& pages = arena_->report();
-  note(fmt::format("memory: {} on {} pages{}{}", pretty_byte_size(arena_->bytes()), page_kind_name(pages.pages),
-                   pages.reason.empty() ? "" : ": ", pages.reason));
+  note(fmt::format("memory: {} on {} pages{}{}", pretty_byte_size(arena_->bytes()),
+                   page_kind_name(pages.pages), pages.reason.empty() ? "" : ": ", pages.reason));
   if (cold_) {
     note(fmt::format("cold I/O by {}", cold_->engine_name()));
     for (std::string& sentence : cold_->notes()) note(std::move(sentence));
@@ -103,12 +107,12 @@ Result<void> CacheImpl::set_up_cold(Disk& disk, std::span<std::byte> staging, Co
   TIERCEL_TRY(auto opened, NvmeTier::open(disk, options_.directory, nvme));
   cold_ = std::move(opened.tier);
   recovered = std::move(opened.recovered);
-  core.cold = ColdLog::Options{
-      .geometry = {.segment_bytes = cold_->superblock().segment_bytes,
-                   .segments_max = std::min(plan_.geometry.segments_max, cold_->segment_count_max())},
-      .sync_bytes = options_.sync_bytes,
-      .sync_interval_ns = options_.sync_interval.count(),
-      .staging_bytes = plan_.staging_bytes};
+  core.cold = ColdLog::Options{.geometry = {.segment_bytes = cold_->superblock().segment_bytes,
+                                            .segments_max = std::min(plan_.geometry.segments_max,
+                                                                     cold_->segment_count_max())},
+                               .sync_bytes = options_.sync_bytes,
+                               .sync_interval_ns = options_.sync_interval.count(),
+                               .staging_bytes = plan_.staging_bytes};
   return {};
 }
 
@@ -140,7 +144,8 @@ void CacheImpl::restore(const Recovered& recovered) {
   std::vector<BlockId> references;
   const auto name = [&](BlockId id, const RecoveredRecord& record) REQUIRES(mutex_) {
     if (id >= names_.size()) names_.resize(table.id_limit());
-    names_[id] = {.kind = kind_of(record), .token_count = record.token_count, .prefix = record.prefix};
+    names_[id] = {
+        .kind = kind_of(record), .token_count = record.token_count, .prefix = record.prefix};
     table[id].stands_alone = primary_stands_alone_ && names_[id].kind == primary_;
   };
   for (const auto& [key, record] : latest) {
@@ -166,7 +171,8 @@ void CacheImpl::restore(const Recovered& recovered) {
     for (; !way.empty(); way.pop_back()) {
       const RecoveredRecord& next = *way.back();
       const CachedKind& cached = options_.kinds[kind_of(next)];
-      parent = table.intern(next.key, parent, cached.block_bytes(next.token_count), next.place.bytes);
+      parent =
+          table.intern(next.key, parent, cached.block_bytes(next.token_count), next.place.bytes);
       references.push_back(parent);
       name(parent, next);
     }
@@ -206,8 +212,8 @@ Result<void> CacheImpl::close() {
       finished_.wait_for(mutex_, std::chrono::milliseconds(100));
     }
     if (!thread_over_) {
-      close_error_ = fail(Errc::io, fmt::format("close: {} gave no answer for {} s", options_.directory,
-                                                kCloseWithin.count()));
+      close_error_ = fail(Errc::io, fmt::format("close: {} gave no answer for {} s",
+                                                options_.directory, kCloseWithin.count()));
       abandon_ = true;
       work_.notify_all();
     }

@@ -11,52 +11,63 @@ namespace tiercel {
 
 Result<void> CacheImpl::check_put(const Chain& chain, const Txn& transaction) const {
   if (transaction.position > chain.size()) {
-    return fail(Errc::invalid, fmt::format("put: position {} of a chain of {} blocks", transaction.position, chain.size()));
+    return fail(Errc::invalid, fmt::format("put: position {} of a chain of {} blocks",
+                                           transaction.position, chain.size()));
   }
   if (transaction.hints.ends_from && *transaction.hints.ends_from > chain.size()) {
-    return fail(Errc::invalid, fmt::format("put: ends_from {} of a chain of {} blocks", *transaction.hints.ends_from,
-                                           chain.size()));
+    return fail(Errc::invalid, fmt::format("put: ends_from {} of a chain of {} blocks",
+                                           *transaction.hints.ends_from, chain.size()));
   }
   std::set<std::pair<std::uint16_t, std::uint32_t>> seen;
   for (const PutBlock& block : transaction.blocks) {
     const auto kind = kind_index(block.kind);
-    if (!kind) return fail(Errc::invalid, fmt::format("put: this cache has no kind {}", block.kind));
+    if (!kind)
+      return fail(Errc::invalid, fmt::format("put: this cache has no kind {}", block.kind));
     const CachedKind& cached = options_.kinds[*kind];
     if (block.index >= transaction.position) {
-      return fail(Errc::invalid, fmt::format("put: block {} lies behind position {}", block.index, transaction.position));
+      return fail(Errc::invalid, fmt::format("put: block {} lies behind position {}", block.index,
+                                             transaction.position));
     }
     if (cached.kind.reach == Reach::last && block.index + 1 != transaction.position) {
-      return fail(Errc::invalid, fmt::format("put: kind {} is taken at position {}: its index is {}, not {}", block.kind,
-                                             transaction.position, transaction.position - 1, block.index));
+      return fail(
+          Errc::invalid,
+          fmt::format("put: kind {} is taken at position {}: its index is {}, not {}", block.kind,
+                      transaction.position, transaction.position - 1, block.index));
     }
     if (!seen.emplace(block.kind, block.index).second) {
-      return fail(Errc::invalid, fmt::format("put: block {} of kind {} twice", block.index, block.kind));
+      return fail(Errc::invalid,
+                  fmt::format("put: block {} of kind {} twice", block.index, block.kind));
     }
-    TIERCEL_TRY_VOID(check_memory("put", block.index, block.source, cached.block_bytes(chain.tokens_in(block.index))));
+    TIERCEL_TRY_VOID(check_memory("put", block.index, block.source,
+                                  cached.block_bytes(chain.tokens_in(block.index))));
   }
   return {};
 }
 
 // The id of a block, made if it is new, and of every block before it; a reference is held for each one returned.
-BlockId CacheImpl::intern(const Chain& chain, std::size_t kind, std::uint32_t block, std::vector<BlockId>& references) {
+BlockId CacheImpl::intern(const Chain& chain, std::size_t kind, std::uint32_t block,
+                          std::vector<BlockId>& references) {
   if (kind == primary_) return intern_primary(chain, block, references);
   return make_block(chain, kind, block, intern_primary(chain, block, references), references);
 }
 
 // A known block knows its ancestors, so only what lies behind the deepest known one is made.
-BlockId CacheImpl::intern_primary(const Chain& chain, std::uint32_t block, std::vector<BlockId>& references) {
+BlockId CacheImpl::intern_primary(const Chain& chain, std::uint32_t block,
+                                  std::vector<BlockId>& references) {
   std::uint32_t first = block;
   while (first > 0 && core_->table().find(chain.key(primary_, first - 1)) == kNoBlock) --first;
   BlockId id = first == 0 ? kNoBlock : core_->table().find(chain.key(primary_, first - 1));
-  for (std::uint32_t i = first; i <= block; ++i) id = make_block(chain, primary_, i, id, references);
+  for (std::uint32_t i = first; i <= block; ++i)
+    id = make_block(chain, primary_, i, id, references);
   return id;
 }
 
-BlockId CacheImpl::make_block(const Chain& chain, std::size_t kind, std::uint32_t block, BlockId parent,
-                              std::vector<BlockId>& references) {
+BlockId CacheImpl::make_block(const Chain& chain, std::size_t kind, std::uint32_t block,
+                              BlockId parent, std::vector<BlockId>& references) {
   const std::uint32_t tokens = chain.tokens_in(block);
   const std::uint64_t payload = options_.kinds[kind].block_bytes(tokens);
-  const BlockId id = core_->table().intern(chain.key(kind, block), parent, payload, record_bytes(payload));
+  const BlockId id =
+      core_->table().intern(chain.key(kind, block), parent, payload, record_bytes(payload));
   references.push_back(id);
   if (id >= names_.size()) names_.resize(core_->table().id_limit());
   names_[id] = {.kind = kind, .token_count = tokens, .prefix = chain.prefix(block)};
@@ -81,7 +92,8 @@ Result<Ticket> CacheImpl::put(const Chain& chain, const Txn& transaction, OnFini
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
   std::vector<BlockId> references, ids;
-  for (const PutBlock* block : order) ids.push_back(intern(chain, *kind_index(block->kind), block->index, references));
+  for (const PutBlock* block : order)
+    ids.push_back(intern(chain, *kind_index(block->kind), block->index, references));
   const std::uint64_t skipped_space = core_->counts().skipped_space;
   const std::size_t decided = core_->outbox().actions().size();
   const auto ops = core_->put(ids);
@@ -92,8 +104,10 @@ Result<Ticket> CacheImpl::put(const Chain& chain, const Txn& transaction, OnFini
   Pending& pending = pending_[ticket];
   const auto& actions = core_->outbox().actions();
   for (std::size_t i = decided; i < actions.size(); ++i) {
-    if (actions[i].type != ActionType::store || actions[i].from != TierId::caller) continue;  // Drops that made room.
-    const auto at = static_cast<std::size_t>(std::ranges::find(ids, actions[i].block) - ids.begin());
+    if (actions[i].type != ActionType::store || actions[i].from != TierId::caller)
+      continue;  // Drops that made room.
+    const auto at =
+        static_cast<std::size_t>(std::ranges::find(ids, actions[i].block) - ids.begin());
     put_sources_[actions[i].op] = {.ticket = ticket, .memory = order[at]->source};
   }
   count_hints(transaction.hints);
@@ -148,7 +162,8 @@ void CacheImpl::count_hints(const Hints& hints) {
 Result<void> CacheImpl::hint(const Chain& chain, const Hints& hints) {
   TIERCEL_TRY_VOID(check_chain(chain));
   if (hints.ends_from && *hints.ends_from > chain.size()) {
-    return fail(Errc::invalid, fmt::format("hint: ends_from {} of a chain of {} blocks", *hints.ends_from, chain.size()));
+    return fail(Errc::invalid, fmt::format("hint: ends_from {} of a chain of {} blocks",
+                                           *hints.ends_from, chain.size()));
   }
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());

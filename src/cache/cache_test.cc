@@ -15,12 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-Cache open_or_die(const CacheOptions& options) {
-  auto cache = Cache::open(options);
-  if (!cache) throw std::runtime_error(cache.error().what);
-  return std::move(*cache);
-}
-
 // Puts chains until the first of them has left warm.
 std::uint64_t push_out_of_warm(Cache& cache, const CacheOptions& options) {
   std::uint64_t n = 1000;
@@ -119,7 +113,8 @@ TEST(Cache, PrefetchBringsToWarmWhatIsCold) {
   EXPECT_EQ(*started, 5U);
   const auto all_warm = [&] {
     const auto match = cache.match(chain);
-    return std::ranges::all_of(match->blocks(), [](const auto& block) { return block.tier == CacheTier::warm; });
+    return std::ranges::all_of(match->blocks(),
+                               [](const auto& block) { return block.tier == CacheTier::warm; });
   };
   for (int i = 0; i < 1000 && !all_warm(); ++i) std::this_thread::sleep_for(milliseconds(5));
   EXPECT_TRUE(all_warm());
@@ -174,7 +169,8 @@ TEST(Cache, ALeaseKeepsBlocksUntilItIsReleasedOrExpires) {
   ASSERT_TRUE(match);
   EXPECT_EQ(cache.stats().leases, 1U);
   push_out_of_warm(cache, options);
-  EXPECT_EQ(fetch_match(cache, *match).delivered, 4U) << "70 chains went by; these blocks are leased";
+  EXPECT_EQ(fetch_match(cache, *match).delivered, 4U)
+      << "70 chains went by; these blocks are leased";
 
   clock.advance(seconds(6));
   EXPECT_EQ(put_chain(cache, options, cache.chain(tokens_of(10, kTokens))), PutOutcome::stored);
@@ -184,8 +180,10 @@ TEST(Cache, ALeaseKeepsBlocksUntilItIsReleasedOrExpires) {
   ASSERT_EQ(stats.leaked.size(), 1U);
   EXPECT_NE(stats.leaked[0].find("the test"), std::string::npos) << stats.leaked[0];
   push_out_of_warm(cache, options);
-  for (std::uint64_t n = 2000; n < 2070; ++n) put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
-  EXPECT_EQ(fetch_match(cache, *match).missed, 4U) << "without the lease they are gone: a miss, no error";
+  for (std::uint64_t n = 2000; n < 2070; ++n)
+    put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
+  EXPECT_EQ(fetch_match(cache, *match).missed, 4U)
+      << "without the lease they are gone: a miss, no error";
   match->release();  // Too late, and harmless.
 
   auto second = cache.match(cache.chain(tokens_of(2069, 10 * kTokens)));
@@ -306,7 +304,8 @@ TEST(Cache, AnEndedPromptGoesFirstButNotWhatOthersShare) {
   EXPECT_EQ(cache.stats().hints_ended, 1U);
   EXPECT_EQ(cache.stats().hints_ttl_unused, 1U);
   // Fill warm until four blocks have to go: 341 records of 12 KiB fit, 16 are there.
-  for (std::uint64_t n = 0; n < 32; ++n) put_chain(cache, options, cache.chain(tokens_of(100 + n, 10 * kTokens)));
+  for (std::uint64_t n = 0; n < 32; ++n)
+    put_chain(cache, options, cache.chain(tokens_of(100 + n, 10 * kTokens)));
   put_chain(cache, options, cache.chain(tokens_of(200, 9 * kTokens)));
   EXPECT_EQ(read_chain(cache, alive), 8U);
   EXPECT_EQ(read_chain(cache, ended), 4U) << "what it shared is still there, its own end is not";
@@ -357,7 +356,8 @@ TEST(Cache, ACancelledTicketStillEndsAndShowsNothingOfItsPut) {
     std::vector<std::byte> memory(10 * 8000);
     std::vector<Destination> destinations;
     for (std::uint32_t i = 0; i < match->blocks().size(); ++i) {
-      destinations.push_back({.block = i, .memory = {host_piece(std::span(memory).subspan(i * 8000, 8000))}});
+      destinations.push_back(
+          {.block = i, .memory = {host_piece(std::span(memory).subspan(i * 8000, 8000))}});
     }
     const auto fetch = cache.fetch(*match, destinations);
     cache.cancel(*fetch);
@@ -384,83 +384,6 @@ TEST(Cache, TwoCachesShareOneAccountOfMemory) {
   const auto second = open_cache(small_cache(), {.ledger = &ledger});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, Errc::no_space);
-}
-
-TEST(Cache, WrongArgumentsAreRefusedByName) {
-  const CacheOptions options = hybrid_cache();
-  Cache cache = open_or_die(options);
-  const Chain chain = cache.chain(tokens_of(50, 3 * kTokens));
-  std::vector<std::byte> memory(100'000);
-  const auto piece = [&](std::size_t bytes) { return ScatterList{host_piece(std::span(memory).first(bytes))}; };
-  const auto refused = [&](const Txn& transaction, const std::string& word) {
-    const auto ticket = cache.put(chain, transaction);
-    ASSERT_FALSE(ticket);
-    EXPECT_EQ(ticket.error().code, Errc::invalid);
-    EXPECT_NE(ticket.error().what.find(word), std::string::npos) << ticket.error().what;
-  };
-  refused({.position = 4, .blocks = {}}, "position 4");
-  refused({.position = 2, .blocks = {{.kind = 9, .index = 0, .source = piece(8000)}}}, "kind 9");
-  refused({.position = 2, .blocks = {{.kind = kFull, .index = 2, .source = piece(8000)}}}, "behind position");
-  refused({.position = 2, .blocks = {{.kind = kState, .index = 0, .source = piece(5000)}}}, "taken at position 2");
-  refused({.position = 2, .blocks = {{.kind = kFull, .index = 0, .source = piece(7999)}}}, "7999");
-  refused({.position = 2, .blocks = {{.kind = kFull, .index = 0, .source = {Piece{.bytes = 8000}}}}}, "host memory");
-  refused({.position = 1,
-           .blocks = {{.kind = kFull, .index = 0, .source = piece(8000)}, {.kind = kFull, .index = 0, .source = piece(8000)}}},
-          "twice");
-  // Lengths whose sum overflows to the right one.
-  ScatterList wraps = piece(100);
-  wraps.push_back(wraps[0]);
-  wraps[0].bytes = ~std::uint64_t{0} - 99;
-  wraps[1].bytes = 8100;
-  refused({.position = 2, .blocks = {{.kind = kFull, .index = 0, .source = wraps}}}, "more");
-  put_chain(cache, options, chain);
-  auto match = cache.match(chain);
-  EXPECT_FALSE(cache.match(chain, {.kinds = {7}, .lease_time = {}, .owner = {}}));
-  EXPECT_FALSE(cache.match(chain, {.kinds = {}, .lease_time = seconds(0), .owner = {}}));
-  const Destination too_far{.block = 100, .memory = piece(8000)}, too_short{.block = 0, .memory = piece(10)};
-  EXPECT_FALSE(cache.fetch(*match, std::span(&too_far, 1)));
-  EXPECT_FALSE(cache.fetch(*match, std::span(&too_short, 1)));
-  Cache other = open_or_die(small_cache());
-  EXPECT_FALSE(other.match(chain)) << "a chain of another cache";
-}
-
-TEST(Cache, OptionsThatContradictEachOtherAreRefusedByName) {
-  const TemporaryDirectory directory;
-  const auto refused = [](const CacheOptions& options, const std::string& word) {
-    const auto cache = Cache::open(options);
-    ASSERT_FALSE(cache) << word;
-    EXPECT_EQ(cache.error().code, Errc::invalid);
-    EXPECT_NE(cache.error().what.find(word), std::string::npos) << cache.error().what;
-  };
-  const CacheOptions good = small_cache(directory.path() + "/store");
-  const auto with = [&](auto change) {
-    CacheOptions options = good;
-    change(options);
-    return options;
-  };
-  refused({}, "block_tokens");
-  refused(with([](auto& o) { o.kinds.clear(); }), "kinds");
-  refused(with([](auto& o) { o.kinds.push_back(o.kinds[0]); }), "two of them");
-  refused(with([](auto& o) { o.kinds[0].kind.window_tokens = 3; }), "window_tokens");
-  refused(with([](auto& o) { o.kinds[0].kind.reach = Reach::window; }), "window_tokens");
-  refused(with([](auto& o) { o.kinds[0].bytes_per_token = 0; }), "empty blocks");
-  refused(with([](auto& o) { o.kinds[0].bytes_per_token = 1ULL << 60; }), "more than");
-  refused(with([](auto& o) { o.kinds[0].fingerprint = {}; }), "fingerprint");
-  refused(with([](auto& o) { o.warm_bytes = 1 << 14; }), "warm_bytes");
-  refused(with([](auto& o) { o.staging_bytes = 100; }), "staging_bytes");
-  refused(with([](auto& o) { o.staging_bytes = 1 << 30; }), "staging_bytes");
-  refused(with([](auto& o) { o.cold_bytes = 0; }), "cold_bytes");
-  refused(with([](auto& o) { o.cold_bytes = 1 << 17; }), "cold_bytes");
-  refused(with([](auto& o) { o.cold_bytes = 1ULL << 60; }), "more than the disk");
-  refused(with([](auto& o) { o.directory.clear(); }), "without a directory");
-  refused(with([](auto& o) { o.sync_bytes = 0, o.sync_interval = {}; }), "sync_bytes, sync_interval");
-  refused(with([](auto& o) { o.lease_time = {}; }), "lease_time");
-  std::ofstream(directory.path() + "/foreign") << "x";
-  refused(with([&](auto& o) { o.directory = directory.path(); }), "no store of Tiercel");
-  Cache cache = open_or_die(good);
-  const auto second = Cache::open(good);
-  ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, Errc::busy);
 }
 
 }  // namespace

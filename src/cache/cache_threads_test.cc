@@ -24,7 +24,8 @@ TEST(CacheThreads, AMatchNeverSeesAPartOfATransaction) {
   auto cache = Cache::open(options);
   ASSERT_TRUE(cache);
   std::vector<Chain> chains;
-  for (std::uint64_t n = 0; n < kRounds; ++n) chains.push_back(cache->chain(tokens_of(n, 4 * kTokens)));
+  for (std::uint64_t n = 0; n < kRounds; ++n)
+    chains.push_back(cache->chain(tokens_of(n, 4 * kTokens)));
   std::atomic<std::uint64_t> latest = 0;
   std::atomic<std::uint64_t> seen_whole = 0, seen_nothing = 0;
   std::atomic<bool> over = false;
@@ -32,7 +33,8 @@ TEST(CacheThreads, AMatchNeverSeesAPartOfATransaction) {
   for (int w = 0; w < 3; ++w) {
     watchers.emplace_back([&, w] {
       // Kinds in different order, so that whichever became visible first would be caught alone.
-      const std::uint16_t first = static_cast<std::uint16_t>(w), second = static_cast<std::uint16_t>((w + 1) % 3);
+      const std::uint16_t first = static_cast<std::uint16_t>(w),
+                          second = static_cast<std::uint16_t>((w + 1) % 3);
       while (!over) {
         const Chain& chain = chains[latest];
         const auto one = cache->match(chain, {.kinds = {first}, .lease_time = {}, .owner = {}});
@@ -40,7 +42,8 @@ TEST(CacheThreads, AMatchNeverSeesAPartOfATransaction) {
         ASSERT_TRUE(one && other);
         if (one->position() > 0) {
           ASSERT_EQ(one->position(), 4U);
-          ASSERT_EQ(other->position(), 4U) << "kind " << first << " was visible before kind " << second;
+          ASSERT_EQ(other->position(), 4U)
+              << "kind " << first << " was visible before kind " << second;
           ++seen_whole;
         } else {
           ++seen_nothing;
@@ -77,7 +80,8 @@ TEST(CacheThreads, FourThreadsPutMatchFetchAndSyncAndEveryByteIsRight) {
           // Prompts of 20 families with a common first half.
           const std::uint64_t family = rng.below(20), member = rng.below(8);
           auto tokens = tokens_of(family, 5 * kTokens);
-          for (const std::uint32_t token : tokens_of(1000 + family * 8 + member, 5 * kTokens)) tokens.push_back(token);
+          for (const std::uint32_t token : tokens_of(1000 + family * 8 + member, 5 * kTokens))
+            tokens.push_back(token);
           tokens.resize(tokens.size() - rng.below(2) * 5);
           const Chain chain = cache->chain(tokens);
           auto match = cache->match(chain);
@@ -86,9 +90,11 @@ TEST(CacheThreads, FourThreadsPutMatchFetchAndSyncAndEveryByteIsRight) {
           delivered += fetched.delivered;
           wrong += fetched.wrong;
           failed += fetched.failed + fetched.missed;
-          for (const MatchedBlock& block : match->blocks()) from_cold += block.tier == CacheTier::cold ? 1 : 0;
+          for (const MatchedBlock& block : match->blocks())
+            from_cold += block.tier == CacheTier::cold ? 1 : 0;
           match->release();
-          if (match->position() < chain.size()) put_chain(*cache, options, chain, match->position());
+          if (match->position() < chain.size())
+            put_chain(*cache, options, chain, match->position());
           if (rng.chance(0.03)) {
             ASSERT_TRUE(cache->sync());
           }
@@ -124,14 +130,16 @@ TEST(CacheThreads, ClosingUnderLoadEndsEveryTicketAndEveryLaterCall) {
     for (std::uint64_t t = 0; t < 3; ++t) {
       threads.emplace_back([&, t] {
         for (std::uint64_t n = 0;; ++n) {
-          const Chain chain = cache->chain(tokens_of(round * 1000 + t * 100 + n % 100, 4 * kTokens));
+          const Chain chain =
+              cache->chain(tokens_of(round * 1000 + t * 100 + n % 100, 4 * kTokens));
           const Prepared prepared = prepare(options, chain, 0, 4);
           const auto ticket = cache->put(chain, prepared.transaction);
           if (!ticket) {
             EXPECT_EQ(ticket.error().code, Errc::cancelled) << ticket.error().what;
             return;
           }
-          EXPECT_TRUE(cache->wait(*ticket, seconds(60))) << "a ticket that was given ends, also while closing";
+          EXPECT_TRUE(cache->wait(*ticket, seconds(60)))
+              << "a ticket that was given ends, also while closing";
         }
       });
     }

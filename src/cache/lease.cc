@@ -31,10 +31,13 @@ std::uint64_t process_start() {
 
 LeaseOwner this_process() { return {.pid = ::getpid(), .process_start = process_start()}; }
 
-LeaseId LeaseTable::take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns, std::vector<Pin> pins) {
+LeaseId LeaseTable::take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns,
+                         std::vector<Pin> pins) {
   const LeaseId id = next_++;
-  leases_[id] = {
-      .owner = std::move(owner), .taken_ns = now_ns, .deadline_ns = deadline_ns, .pins = std::move(pins)};
+  leases_[id] = {.owner = std::move(owner),
+                 .taken_ns = now_ns,
+                 .deadline_ns = deadline_ns,
+                 .pins = std::move(pins)};
   by_deadline_.emplace(deadline_ns, id);
   return id;
 }
@@ -57,8 +60,8 @@ std::vector<Pin> LeaseTable::expire(std::int64_t now_ns) {
     if (leaked_names_.size() == kLeakedNames) leaked_names_.erase(leaked_names_.begin());
     leaked_names_.push_back(fmt::format(
         "{}{}pid {} (started at {}): {} blocks, not released within {:.3f} s", lease.owner.name,
-        lease.owner.name.empty() ? "" : ", ", lease.owner.pid, lease.owner.process_start, lease.pins.size(),
-        static_cast<double>(lease.deadline_ns - lease.taken_ns) * 1e-9));
+        lease.owner.name.empty() ? "" : ", ", lease.owner.pid, lease.owner.process_start,
+        lease.pins.size(), static_cast<double>(lease.deadline_ns - lease.taken_ns) * 1e-9));
     const std::vector<Pin> own = release(id);
     pins.insert(pins.end(), own.begin(), own.end());
   }

@@ -35,7 +35,8 @@ class LeaseTable {
  public:
   static constexpr std::size_t kLeakedNames = 16;
 
-  LeaseId take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns, std::vector<Pin> pins);
+  LeaseId take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns,
+               std::vector<Pin> pins);
 
   // The pins of the lease, to be unpinned; empty where it has ended.
   std::vector<Pin> release(LeaseId lease);

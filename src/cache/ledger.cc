@@ -26,7 +26,8 @@ Reservation::~Reservation() {
 }
 
 std::uint64_t Ledger::free_locked() const {
-  return capacity_bytes_ - std::accumulate(used_bytes_.begin(), used_bytes_.end(), std::uint64_t{0});
+  return capacity_bytes_ -
+         std::accumulate(used_bytes_.begin(), used_bytes_.end(), std::uint64_t{0});
 }
 
 Result<Reservation> Ledger::reserve(MemoryClass memory_class, std::uint64_t bytes) {
@@ -34,12 +35,14 @@ Result<Reservation> Ledger::reserve(MemoryClass memory_class, std::uint64_t byte
   if (bytes > free_locked()) {
     std::string holders;
     for (std::size_t i = 0; i < kMemoryClasses; ++i) {
-      holders += fmt::format("{}{} {}", i == 0 ? "" : ", ", memory_class_name(static_cast<MemoryClass>(i)),
-                             pretty_byte_size(used_bytes_[i]));
+      holders +=
+          fmt::format("{}{} {}", i == 0 ? "" : ", ", memory_class_name(static_cast<MemoryClass>(i)),
+                      pretty_byte_size(used_bytes_[i]));
     }
-    return fail(Errc::no_space, fmt::format("{} for {} are not to be had: of {} are taken {}", pretty_byte_size(bytes),
-                                            memory_class_name(memory_class), pretty_byte_size(capacity_bytes_),
-                                            holders));
+    return fail(
+        Errc::no_space,
+        fmt::format("{} for {} are not to be had: of {} are taken {}", pretty_byte_size(bytes),
+                    memory_class_name(memory_class), pretty_byte_size(capacity_bytes_), holders));
   }
   used_bytes_[static_cast<std::size_t>(memory_class)] += bytes;
   return Reservation(*this, memory_class, bytes);

@@ -68,7 +68,8 @@ class Ledger {
 
   const std::uint64_t capacity_bytes_;
   mutable Mutex mutex_;
-  std::array<std::uint64_t, kMemoryClasses> used_bytes_ GUARDED_BY(mutex_) = {};  // Their sum: <= capacity_bytes_.
+  std::array<std::uint64_t, kMemoryClasses> used_bytes_
+      GUARDED_BY(mutex_) = {};  // Their sum: <= capacity_bytes_.
 };
 
 }  // namespace tiercel

@@ -19,7 +19,8 @@ std::uint32_t first_needed(const Kind& kind, const ChainShape& shape, std::uint3
   return static_cast<std::uint32_t>((end - kind.window_tokens) / shape.block_tokens);
 }
 
-std::uint32_t match_position(std::span<const Kind> kinds, const ChainShape& shape, const Resident& resident) {
+std::uint32_t match_position(std::span<const Kind> kinds, const ChainShape& shape,
+                             const Resident& resident) {
   // The run of blocks that every `all` kind has bounds the position from above.
   std::uint32_t limit = shape.block_count;
   for (std::size_t k = 0; k < kinds.size(); ++k) {
@@ -38,7 +39,8 @@ std::uint32_t match_position(std::span<const Kind> kinds, const ChainShape& shap
   for (std::uint32_t position = limit; position > 0; --position) {
     bool served = true;
     for (std::size_t k = 0; k < kinds.size() && served; ++k) {
-      served = kinds[k].reach == Reach::all || runs[k][position] <= first_needed(kinds[k], shape, position);
+      served = kinds[k].reach == Reach::all ||
+               runs[k][position] <= first_needed(kinds[k], shape, position);
     }
     if (served) return position;
   }

@@ -38,6 +38,7 @@ std::uint32_t first_needed(const Kind& kind, const ChainShape& shape, std::uint3
 // resident(kind index, block).
 using Resident = std::function<bool(std::size_t, std::uint32_t)>;
 
-std::uint32_t match_position(std::span<const Kind> kinds, const ChainShape& shape, const Resident& resident);
+std::uint32_t match_position(std::span<const Kind> kinds, const ChainShape& shape,
+                             const Resident& resident);
 
 }  // namespace tiercel

@@ -9,15 +9,16 @@ namespace tiercel {
 namespace {
 
 // The definition, word for word, token by token.
-bool can_serve(const std::vector<Kind>& kinds, const ChainShape& shape, const std::vector<std::vector<bool>>& resident,
-               std::uint32_t position) {
+bool can_serve(const std::vector<Kind>& kinds, const ChainShape& shape,
+               const std::vector<std::vector<bool>>& resident, std::uint32_t position) {
   for (std::size_t k = 0; k < kinds.size(); ++k) {
     for (std::uint32_t block = 0; block < position; ++block) {
       bool needed = true;
       if (kinds[k].reach == Reach::last) needed = block + 1 == position;
       if (kinds[k].reach == Reach::window) {
         needed = false;
-        for (std::uint64_t token = shape.tokens_before(block); token < shape.tokens_before(block + 1); ++token) {
+        for (std::uint64_t token = shape.tokens_before(block);
+             token < shape.tokens_before(block + 1); ++token) {
           needed = needed || token + kinds[k].window_tokens >= shape.tokens_before(position);
         }
       }
@@ -41,7 +42,9 @@ TEST(Match, FindsTheLongestPositionThatTheDefinitionAllows) {
       const auto reach = static_cast<Reach>(rng.below(3));
       kinds.push_back({.id = id,
                        .reach = reach,
-                       .window_tokens = reach == Reach::window ? static_cast<std::uint32_t>(1 + rng.below(20)) : 0});
+                       .window_tokens = reach == Reach::window
+                                            ? static_cast<std::uint32_t>(1 + rng.below(20))
+                                            : 0});
     }
     const double density = rng.chance(0.5) ? 0.95 : 0.6;
     std::vector<std::vector<bool>> resident(kinds.size());
@@ -49,10 +52,11 @@ TEST(Match, FindsTheLongestPositionThatTheDefinitionAllows) {
       for (std::uint32_t b = 0; b < shape.block_count; ++b) row.push_back(rng.chance(density));
     }
     std::vector<std::vector<int>> asked(kinds.size(), std::vector<int>(shape.block_count, 0));
-    const std::uint32_t found = match_position(kinds, shape, [&](std::size_t k, std::uint32_t block) {
-      ++asked[k][block];
-      return static_cast<bool>(resident[k][block]);
-    });
+    const std::uint32_t found =
+        match_position(kinds, shape, [&](std::size_t k, std::uint32_t block) {
+          ++asked[k][block];
+          return static_cast<bool>(resident[k][block]);
+        });
     std::uint32_t expected = shape.block_count;
     while (!can_serve(kinds, shape, resident, expected)) --expected;
     ASSERT_EQ(found, expected);

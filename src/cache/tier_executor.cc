@@ -35,9 +35,11 @@ void TierExecutor::begin(const TierWork& work) {
     case ActionType::drop:
       return;  // The place is the core's to give away again; nothing happens to its bytes.
     case ActionType::seal:
-      return submit(*options_.cold, {.type = OpType::seal, .place = action.source, .tag = kTagAside});
+      return submit(*options_.cold,
+                    {.type = OpType::seal, .place = action.source, .tag = kTagAside});
     case ActionType::reclaim:
-      return submit(*options_.cold, {.type = OpType::reclaim, .place = action.source, .tag = kTagAside});
+      return submit(*options_.cold,
+                    {.type = OpType::reclaim, .place = action.source, .tag = kTagAside});
     case ActionType::store:
     case ActionType::load:
     case ActionType::move:
@@ -82,7 +84,8 @@ void TierExecutor::begin_store_from_outside(const TierWork& work) {
   }
   ScatterList memory{host_piece(std::span<std::byte>(running.scratch->head))};
   memory.insert(memory.end(), work.memory.begin(), work.memory.end());
-  memory.push_back(host_piece(std::span<const std::byte>(kZeros).first(align_up(bytes, kRecordAlignment) - bytes)));
+  memory.push_back(host_piece(
+      std::span<const std::byte>(kZeros).first(align_up(bytes, kRecordAlignment) - bytes)));
   submit(*options_.warm, {.type = OpType::store,
                           .key = action.key,
                           .fingerprint = work.fingerprint,
@@ -98,19 +101,21 @@ void TierExecutor::begin_load(const TierWork& work) {
     Running& running = running_[action.op];
     running.scratch = take_scratch();
     running.payload_bytes = total_bytes(work.memory);
-    const std::uint64_t padding = align_up(running.payload_bytes, kRecordAlignment) - running.payload_bytes;
+    const std::uint64_t padding =
+        align_up(running.payload_bytes, kRecordAlignment) - running.payload_bytes;
     memory.push_back(host_piece(std::span<std::byte>(running.scratch->head)));
     memory.insert(memory.end(), work.memory.begin(), work.memory.end());
     memory.push_back(host_piece(std::span<std::byte>(running.scratch->padding).first(padding)));
   } else {
     memory.push_back(host_piece(warm_record(action.target)));
   }
-  submit(action.from == TierId::cold ? *options_.cold : *options_.warm, {.type = OpType::load,
-                                                                         .key = action.key,
-                                                                         .fingerprint = work.fingerprint,
-                                                                         .place = action.source,
-                                                                         .memory = std::move(memory),
-                                                                         .tag = action.op});
+  submit(action.from == TierId::cold ? *options_.cold : *options_.warm,
+         {.type = OpType::load,
+          .key = action.key,
+          .fingerprint = work.fingerprint,
+          .place = action.source,
+          .memory = std::move(memory),
+          .tag = action.op});
 }
 
 // Read, then written in its turn: a store that follows lies behind it in the segment, so the write cannot wait for later.
@@ -126,7 +131,8 @@ void TierExecutor::begin_move(const TierWork& work) {
   auto outcome = run_to_end(op);
   const bool read = outcome && *outcome == Outcome::delivered;
   if (!read && !(options_.rebuild && options_.rebuild(action, record))) {
-    return finish(action.op, Outcome::error, outcome ? fail(Errc::corrupt, "nothing lies there") : outcome.error());
+    return finish(action.op, Outcome::error,
+                  outcome ? fail(Errc::corrupt, "nothing lies there") : outcome.error());
   }
   op.type = OpType::store;
   op.place = action.target;
@@ -149,8 +155,9 @@ Result<Outcome> TierExecutor::run_to_end(const Op& op) {
     }
     if (options_.clock->now_ns() > deadline_ns) {
       running_.erase(op.tag);
-      return fail(Errc::io, fmt::format("{}: no answer for {} s", options_.cold->capabilities().name,
-                                        kAnswerWithin_ns / 1'000'000'000));
+      return fail(Errc::io,
+                  fmt::format("{}: no answer for {} s", options_.cold->capabilities().name,
+                              kAnswerWithin_ns / 1'000'000'000));
     }
     take(*options_.cold, kPoll_ns);
   }
@@ -190,16 +197,19 @@ void TierExecutor::finish(std::uint64_t op, Outcome outcome, Error error) {
     const auto head = parse_head(running.scratch->head);
     if (!head || head->chunks.size() != 1 || head->chunks[0].plain_bytes != running.payload_bytes) {
       outcome = Outcome::error;
-      error = fail(Errc::corrupt, fmt::format("the record is not one chunk of {} bytes", running.payload_bytes));
+      error = fail(Errc::corrupt,
+                   fmt::format("the record is not one chunk of {} bytes", running.payload_bytes));
     }
   }
-  if (running.scratch && free_scratch_.size() < kScratchKept) free_scratch_.push_back(std::move(running.scratch));
+  if (running.scratch && free_scratch_.size() < kScratchKept)
+    free_scratch_.push_back(std::move(running.scratch));
   done_.push_back({.op = op, .outcome = outcome, .error = std::move(error)});
 }
 
 void TierExecutor::collect(std::vector<TierDone>& out, std::int64_t timeout_ns) {
   if (options_.warm != nullptr) take(*options_.warm, 0);
-  if (options_.cold != nullptr) take(*options_.cold, done_.empty() && !running_.empty() ? timeout_ns : 0);
+  if (options_.cold != nullptr)
+    take(*options_.cold, done_.empty() && !running_.empty() ? timeout_ns : 0);
   std::ranges::move(done_, std::back_inserter(out));
   done_.clear();
 }

@@ -32,8 +32,8 @@ inline constexpr std::int64_t kAnswerWithin_ns = 60'000'000'000;
 struct TierWork {
   Action action;
   Fingerprint fingerprint;
-  RecordHead head = {};      // Of a store from outside the tiers; key and chunk are filled in.
-  ScatterList memory = {};   // The bare block, for a store from or a load to outside.
+  RecordHead head = {};     // Of a store from outside the tiers; key and chunk are filled in.
+  ScatterList memory = {};  // The bare block, for a store from or a load to outside.
 };
 
 struct TierDone {
@@ -45,7 +45,7 @@ struct TierDone {
 class TierExecutor {
  public:
   struct Options {
-    Tier* warm = nullptr;   // Both outlive the executor; null where there is none.
+    Tier* warm = nullptr;  // Both outlive the executor; null where there is none.
     Tier* cold = nullptr;
     std::span<std::byte> warm_memory;  // What the warm tier's places are offsets into.
     std::span<std::byte> move_buffer;  // As large as the largest record; page-aligned.

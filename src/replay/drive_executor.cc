@@ -29,9 +29,10 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
   const std::int64_t begin_ns = clock_.now_ns();
   const CoreOptions& core = options_.scaled.core;
   if (options_.scaled.payload_bytes % kRecordAlignment != 0) {
-    return fail(Errc::invalid, fmt::format("a block of {} cannot be moved by direct I/O; drive it with --payload, "
-                                           "in multiples of 4 KiB",
-                                           exact_byte_size(options_.scaled.payload_bytes)));
+    return fail(Errc::invalid,
+                fmt::format("a block of {} cannot be moved by direct I/O; drive it with --payload, "
+                            "in multiples of 4 KiB",
+                            exact_byte_size(options_.scaled.payload_bytes)));
   }
   const std::uint64_t warm_bytes = align_up(core.warm_bytes, kArenaAlignment);
   const std::uint64_t move_bytes = align_up(options_.scaled.record_bytes, kArenaAlignment);
@@ -44,14 +45,17 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
     cold_options.start = StoreStart::empty;
     cold_options.clock = &clock_;
     cold_options.queue_ops_max = core.cold->staging_bytes / options_.scaled.record_bytes + 65536;
-    staging_bytes = align_up(NvmeTier::staging_bytes(cold_options, cold_options.geometry), kArenaAlignment);
+    staging_bytes =
+        align_up(NvmeTier::staging_bytes(cold_options, cold_options.geometry), kArenaAlignment);
   }
-  TIERCEL_TRY(arena_, Arena::create({.bytes = core.hot_bytes + warm_bytes + move_bytes + staging_bytes}));
+  TIERCEL_TRY(arena_,
+              Arena::create({.bytes = core.hot_bytes + warm_bytes + move_bytes + staging_bytes}));
   TIERCEL_TRY(hot_, arena_->take(core.hot_bytes));
   TIERCEL_TRY(const std::span<std::byte> warm_memory, arena_->take(warm_bytes));
   TIERCEL_TRY(const std::span<std::byte> move_buffer, arena_->take(move_bytes));
   if (warm_bytes > 0) {
-    warm_ = std::make_unique<RamTier>(RamTierOptions{.memory = warm_memory, .arena = arena_.get(), .clock = &clock_});
+    warm_ = std::make_unique<RamTier>(
+        RamTierOptions{.memory = warm_memory, .arena = arena_.get(), .clock = &clock_});
   }
   if (core.cold) {
     TIERCEL_TRY(cold_options.staging, arena_->take(staging_bytes));
@@ -63,7 +67,8 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
     for (std::string& note : cold_->notes()) notes_.push_back(std::move(note));
   }
   notes_.push_back(fmt::format("arena of {} on {} pages{}{}", pretty_byte_size(arena_->bytes()),
-                               page_kind_name(arena_->report().pages), arena_->report().reason.empty() ? "" : ": ",
+                               page_kind_name(arena_->report().pages),
+                               arena_->report().reason.empty() ? "" : ": ",
                                arena_->report().reason));
   tiers_ = std::make_unique<TierExecutor>(
       TierExecutor::Options{.warm = warm_.get(),
@@ -79,7 +84,9 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
   return {};
 }
 
-std::span<std::byte> DriveExecutor::hot_block(const Place& place) { return hot_.subspan(place.offset, place.bytes); }
+std::span<std::byte> DriveExecutor::hot_block(const Place& place) {
+  return hot_.subspan(place.offset, place.bytes);
+}
 
 void DriveExecutor::count_error(const std::string& what) {
   ++errors_;
@@ -113,7 +120,8 @@ TierWork DriveExecutor::work_of(const Action& action) {
 Result<void> DriveExecutor::begin(const Action& action) {
   if (action.op == 0) {
     if (action.type == ActionType::compute) content_.fill(action.key, hot_block(action.target));
-    if (action.type == ActionType::seal || action.type == ActionType::reclaim) tiers_->begin(work_of(action));
+    if (action.type == ActionType::seal || action.type == ActionType::reclaim)
+      tiers_->begin(work_of(action));
     digest_.add(action);
     return {};
   }
@@ -141,7 +149,8 @@ Result<void> DriveExecutor::recompute(const Action& action, std::span<std::byte>
   head.key = action.key;
   head.fingerprint = options_.fingerprint;
   head.token_count = options_.block_tokens;
-  head.chunks = {Chunk{.plain_bytes = block.size(), .stored_bytes = block.size(), .checksum = checksum64(block)}};
+  head.chunks = {Chunk{
+      .plain_bytes = block.size(), .stored_bytes = block.size(), .checksum = checksum64(block)}};
   return encode_head(head, record.first(kRecordAlignment));
 }
 
@@ -149,9 +158,10 @@ Result<std::optional<RealSpan>> DriveExecutor::finish(const Action& action) {
   const std::int64_t deadline_ns = clock_.now_ns() + kAnswerWithin_ns;
   for (bool wait = false; !running_.at(action.op).over; wait = true) {
     if (clock_.now_ns() > deadline_ns) {
-      return fail(Errc::io, fmt::format("{} {} -> {}: no answer for {} s; the tier is out of service",
-                                        action_name(action.type), tier_name(action.from), tier_name(action.to),
-                                        kAnswerWithin_ns / 1'000'000'000));
+      return fail(Errc::io,
+                  fmt::format("{} {} -> {}: no answer for {} s; the tier is out of service",
+                              action_name(action.type), tier_name(action.from),
+                              tier_name(action.to), kAnswerWithin_ns / 1'000'000'000));
     }
     collect(wait ? kPoll_ns : 0);
   }

@@ -84,7 +84,8 @@ class DriveExecutor : public Executor {
   std::vector<TierDone> done_;
   DecisionDigest digest_;
   double warm_up_s_ = 0;
-  std::unordered_set<BlockId> recomputed_;              // On their way to hot by way of warm, but not from a tier.
+  std::unordered_set<BlockId>
+      recomputed_;  // On their way to hot by way of warm, but not from a tier.
   std::uint64_t delivered_ = 0, errors_ = 0, wrong_bytes_ = 0;
   std::vector<std::string> notes_;
 };
