@@ -17,15 +17,6 @@
 
 namespace tiercel::app {
 
-// A subcommand is offered once its file is in CMakeLists.txt; until then its symbol is absent.
-[[gnu::weak]] int run_trace_info(const TraceInfoArgs& args);
-[[gnu::weak]] int run_trace_synth(const TraceSynthArgs& args);
-[[gnu::weak]] int run_trace_cache(const TraceCacheArgs& args);
-[[gnu::weak]] int run_trace_tiers(const TraceTiersArgs& args);
-[[gnu::weak]] int run_replay(const ReplayArgs& args);
-[[gnu::weak]] int run_inspect(const StoreArgs& args);
-[[gnu::weak]] int run_verify(const StoreArgs& args);
-
 namespace {
 
 constexpr const char* kExitCodes =
@@ -232,17 +223,13 @@ int run_command(int argc, char** argv) {
 
   CLI::App& trace = *app.add_subcommand("trace", "Statistics and cache questions about a trace");
   trace.require_subcommand(1);
-  if (&run_trace_info != nullptr) add_trace_info(trace, run);
-  if (&run_trace_cache != nullptr) add_trace_cache(trace, run);
-  if (&run_trace_tiers != nullptr) add_trace_tiers(trace, run);
-  if (&run_trace_synth != nullptr) add_trace_synth(trace, run);
-  if (&run_replay != nullptr) add_replay(app, run);
-  if (&run_inspect != nullptr) {
-    add_store_command(app, run, "inspect", "What is in a cold store", run_inspect);
-  }
-  if (&run_verify != nullptr) {
-    add_store_command(app, run, "verify", "Checks every byte of a cold store", run_verify);
-  }
+  add_trace_info(trace, run);
+  add_trace_cache(trace, run);
+  add_trace_tiers(trace, run);
+  add_trace_synth(trace, run);
+  add_replay(app, run);
+  add_store_command(app, run, "inspect", "What is in a cold store", run_inspect);
+  add_store_command(app, run, "verify", "Checks every byte of a cold store", run_verify);
 
   try {
     app.parse(argc, argv);

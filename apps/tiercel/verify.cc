@@ -18,7 +18,11 @@ int run_verify(const StoreArgs& args) {
   PosixDisk disk;
   const auto start = std::chrono::steady_clock::now();
   const auto report = read_store(disk, args.dir, StoreReading::verify);
-  if (!report) return complain(report.error());
+  if (!report) {
+    const int code = complain(report.error());
+    return report.error().code == Errc::corrupt ? kVerdictFail
+                                                : code;  // A damaged superblock is a finding.
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (args.json) {

@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "kv/little_endian.h"
+#include "kv/stream_copy.h"
 
 namespace tiercel {
 namespace {
@@ -21,7 +22,7 @@ constexpr std::size_t kKeyIdAt = 112, kNonceAt = 116, kTagAt = 128, kChecksumAt 
 
 // What is hashed and copied at a time: small enough that the second touch finds it in the
 // first-level cache.
-constexpr std::size_t kBlockBytes = 16 * 1024;
+constexpr std::size_t kBlockBytes = 8 * 1024;
 
 std::uint64_t compute_head_checksum(std::span<const std::byte> head) {
   static constexpr std::array<std::byte, kPlacementBytes> zeros{};
@@ -258,15 +259,17 @@ Result<void> verify_chunks(const RecordHead& head,
 Result<void> copy_verified(const RecordHead& head, std::span<const std::span<const std::byte>> from,
                            std::span<const std::span<std::byte>> to) {
   Cursor<std::byte> out(to);
-  return walk_chunks(head, from, [&out](std::span<const std::byte> bytes) {
+  auto outcome = walk_chunks(head, from, [&out](std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
       const auto room = out.peek(bytes.size());
       TIERCEL_CHECK(!room.empty());
-      std::memcpy(room.data(), bytes.data(), room.size());
+      stream_copy(room.data(), bytes.data(), room.size());
       out.advance(room.size());
       bytes = bytes.subspan(room.size());
     }
   });
+  stream_fence();
+  return outcome;
 }
 
 }  // namespace tiercel

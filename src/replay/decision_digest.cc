@@ -20,11 +20,19 @@ char* put_number(char* at, Number number) {
   return std::to_chars(at, at + 20, number).ptr;
 }
 
+// Two digits per byte of a key.
+constexpr std::array<std::array<char, 2>, 256> kHexPairs = [] {
+  std::array<std::array<char, 2>, 256> pairs{};
+  for (std::size_t byte = 0; byte < pairs.size(); ++byte) {
+    pairs[byte] = {"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]};
+  }
+  return pairs;
+}();
+
 char* put_key(char* at, const Key& key) {
-  static constexpr char kDigits[] = "0123456789abcdef";
   for (const std::uint8_t byte : key.bytes) {
-    *at++ = kDigits[byte >> 4];
-    *at++ = kDigits[byte & 15];
+    std::memcpy(at, kHexPairs[byte].data(), 2);
+    at += 2;
   }
   return at;
 }

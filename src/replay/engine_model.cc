@@ -22,7 +22,8 @@ EngineModel::EngineModel(const Options& options, const Placement& placement, con
   for (std::uint32_t r = 0; r < trace.requests.size(); ++r) {
     outcomes_[r].arrival_ns = arrivals_ns[r];
     outcomes_[r].turn = trace.requests[r].turn;
-    events_.push({.time_ns = arrivals_ns[r], .type = EventType::arrival, .request = r});
+    events_.push({.time_ns = arrivals_ns[r], .type = EventType::arrival, .request = r},
+                 EventLane::arrivals);
   }
 }
 
@@ -76,7 +77,8 @@ void EngineModel::arrive(const Event& event) {
   events_.push({.time_ns = event.time_ns + placement_.wait_limit_ns,
                 .type = EventType::wait_limit,
                 .request = event.request,
-                .life = states_[event.request].life});
+                .life = states_[event.request].life},
+               EventLane::limits);
 }
 
 void EngineModel::give_up_waiting(const Event& event) {
@@ -249,7 +251,8 @@ void EngineModel::preempt(std::uint32_t request, std::int64_t now_ns) {
   events_.push({.time_ns = now_ns + placement_.wait_limit_ns,
                 .type = EventType::wait_limit,
                 .request = request,
-                .life = state.life});
+                .life = state.life},
+               EventLane::limits);
   if (had_lane) {
     lanes_.release();
     start_prefills(now_ns);

@@ -52,4 +52,17 @@ std::int64_t LinkModel::completion_ns(const Action& action) {
   return 0;
 }
 
+EventLane LinkModel::lane_of(const Action& action) {
+  switch (action.type) {
+    case ActionType::load:
+      return action.from == TierId::cold ? EventLane::cold_read : EventLane::warm_read;
+    case ActionType::store:
+      return action.to == TierId::cold ? EventLane::cold_write : EventLane::warm_write;
+    case ActionType::move:
+      return EventLane::cold_write;
+    default:
+      return EventLane::none;
+  }
+}
+
 }  // namespace tiercel

@@ -8,6 +8,7 @@
 
 #include "cache/action.h"
 #include "placement/placement.h"
+#include "replay/event_queue.h"
 
 namespace tiercel {
 
@@ -17,6 +18,9 @@ class LinkModel {
 
   // When an action with an op that begins now will be complete. Advances the queue of its link.
   std::int64_t completion_ns(const Action& action);
+
+  // The lane of its completion: those of one direction come in order.
+  static EventLane lane_of(const Action& action);
 
  private:
   struct Direction {

@@ -118,7 +118,8 @@ class Run {
       if (action.op == 0) continue;
       events_.push({.time_ns = links_.completion_ns(action),
                     .type = EventType::transfer_done,
-                    .op = action.op});
+                    .op = action.op},
+                   LinkModel::lane_of(action));
     }
     outbox.clear();
     return {};

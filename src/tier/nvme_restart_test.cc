@@ -289,6 +289,22 @@ TEST(NvmeRestart, StartingEmptyRemovesOnlyOurOwnSegments) {
   EXPECT_TRUE(std::filesystem::exists(harness.directory() + "/notes.txt"));
 }
 
+TEST(NvmeRestart, ADamagedSuperblockIsReplacedOnlyByAStartThatEmpties) {
+  NvmeHarness harness;
+  write_records(harness, 3);
+  harness.close();
+  auto page = *read_file(harness.disk(), harness.directory() + "/store.meta", 4096);
+  page[60] ^= std::byte{1};
+  ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
+  NvmeOptions options = harness.options();
+  EXPECT_EQ(NvmeTier::open(harness.disk(), harness.directory(), options).error().code,
+            Errc::corrupt);
+  options.start = StoreStart::empty;
+  const auto opened = NvmeTier::open(harness.disk(), harness.directory(), options);
+  ASSERT_TRUE(opened) << opened.error().what;
+  EXPECT_TRUE(opened->recovered.segments.empty());
+}
+
 TEST(NvmeRestart, LeftOversOfACrashedStartAreCleanedUp) {
   NvmeHarness harness;
   harness.close();

@@ -5,29 +5,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "tier/segment_scan.h"
 
 namespace tiercel {
-namespace {
-
-constexpr std::uint32_t kStagedPagesMax = 1024;
-
-StagingPool::Shape staging_shape(const NvmeOptions& options, std::uint64_t record_bytes_max) {
-  const std::uint64_t smallest_record = 2 * kPageBytes;
-  const auto pages =
-      std::clamp<std::uint64_t>(options.bytes_in_flight_max / smallest_record, 16, kStagedPagesMax);
-  return {.page_bytes = kPageBytes,
-          .page_count = static_cast<std::uint32_t>(pages),
-          .slot_bytes = align_up(record_bytes_max, kPageBytes),
-          .slot_count = std::max(options.bounce_slots, 1U)};
-}
-
-std::uint64_t largest_footer(std::uint64_t segment_bytes) {
-  return footer_bytes(segment_bytes / (2 * kPageBytes));  // No record is smaller than two pages.
-}
-
-}  // namespace
-
 // What the ops of one submit have already asked of a segment: all of them are checked before any is taken.
 struct NvmeTier::SegmentPlan {
   std::uint32_t segment;
@@ -35,62 +14,6 @@ struct NvmeTier::SegmentPlan {
   std::uint64_t next_offset;
   std::uint64_t records;
 };
-
-std::uint64_t NvmeTier::staging_bytes(const NvmeOptions& options, const StoreGeometry& geometry) {
-  const std::uint64_t pool =
-      StagingPool::bytes_needed(staging_shape(options, geometry.record_bytes_max));
-  return std::max(pool + largest_footer(geometry.segment_bytes),
-                  scan_buffer_bytes(geometry.record_bytes_max));
-}
-
-NvmeTier::NvmeTier(Disk& disk, const NvmeOptions& options) : disk_(disk), options_(options) {}
-
-NvmeTier::~NvmeTier() = default;
-
-Result<void> NvmeTier::set_up(const std::string& directory) {
-  TIERCEL_TRY(directory_,
-              StoreDirectory::open(disk_, directory, options_.geometry, options_.start));
-  const Superblock& superblock = directory_->superblock();
-  const std::uint64_t bytes = staging_bytes(
-      options_,
-      {.segment_bytes = superblock.segment_bytes, .record_bytes_max = superblock.record_bytes_max});
-  if (options_.staging.empty()) {
-    TIERCEL_TRY(own_memory_, Arena::create({.bytes = bytes}));
-    TIERCEL_TRY(options_.staging, own_memory_->take(bytes));
-  } else if (options_.staging.size() < bytes) {
-    return fail(Errc::invalid, fmt::format("the staging memory has {} bytes, {} are needed",
-                                           options_.staging.size(), bytes));
-  }
-  footer_buffer_ = options_.staging.last(largest_footer(superblock.segment_bytes));
-  TIERCEL_TRY(queue_, disk_.make_queue({.depth = options_.depth, .engine = options_.engine}));
-  segments_.resize(directory_->segment_count_max());
-  for (std::uint32_t i = options_.depth; i > 0; --i) free_jobs_.push_back(i - 1);
-  jobs_.resize(options_.depth);
-  capabilities_.name = "cold";
-  capabilities_.persistent = true;
-  capabilities_.alignment = kPageBytes;
-  capabilities_.capacity_bytes = options_.geometry.capacity_bytes;
-  return {};
-}
-
-Result<NvmeTier::Opened> NvmeTier::open(Disk& disk, const std::string& directory,
-                                        const NvmeOptions& options) {
-  const std::int64_t start_ns = options.clock->now_ns();
-  Opened opened{.tier = std::unique_ptr<NvmeTier>(new NvmeTier(disk, options)), .recovered = {}};
-  NvmeTier& tier = *opened.tier;
-  TIERCEL_TRY_VOID(tier.set_up(directory));
-  TIERCEL_TRY(opened.recovered,
-              tier.recover());  // Uses all of the staging memory, so the pool comes after it.
-  tier.staging_ = std::make_unique<StagingPool>(
-      tier.options_.staging,
-      staging_shape(options, tier.directory_->superblock().record_bytes_max));
-  {
-    const MutexLock lock(tier.mutex_);
-    tier.stats_.bytes_format += tier.directory_->format_bytes();
-  }
-  opened.recovered.open_s = static_cast<double>(options.clock->now_ns() - start_ns) * 1e-9;
-  return opened;
-}
 
 Result<Ticket> NvmeTier::submit(std::span<const Op> ops) {
   const std::size_t under_way = active_.size() - free_active_.size() + done_.size();
@@ -201,9 +124,11 @@ void NvmeTier::accept(Active active) {
   switch (a.op.type) {
     case OpType::load: {
       ++segment->loads;
-      const auto later = std::ranges::find_if(waiting_loads_, [&](std::uint32_t other) {
-        return active_[other].op.priority > a.op.priority;
-      });
+      auto later = waiting_loads_.end();  // From the back: most loads are no more urgent than those before.
+      while (later != waiting_loads_.begin() &&
+             active_[*std::prev(later)].op.priority > a.op.priority) {
+        --later;
+      }
       waiting_loads_.insert(later, id);
       break;
     }

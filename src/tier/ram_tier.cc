@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "kv/stream_copy.h"
 #include "tier/record_check.h"
 
 namespace tiercel {
@@ -106,9 +107,10 @@ Result<void> RamTier::store(const Op& op) {
   TIERCEL_TRY(const Spans spans, resolve_memory(op, options_.arena));
   std::byte* out = options_.memory.data() + op.place.offset;
   for (const auto span : spans) {
-    std::memcpy(out, span.data(), span.size());
+    stream_copy(out, span.data(), span.size());
     out += span.size();
   }
+  stream_fence();
   return {};
 }
 

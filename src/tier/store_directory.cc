@@ -31,6 +31,11 @@ bool counts_as_empty(const std::vector<std::string>& names) {
   });
 }
 
+// A damaged superblock of ours is no reason to refuse a start that throws everything away.
+bool may_replace(const Error& error, StoreStart start) {
+  return error.code == Errc::corrupt && start == StoreStart::empty;
+}
+
 }  // namespace
 
 std::vector<std::byte> encode_superblock(const Superblock& superblock) {
@@ -120,7 +125,8 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
   }
   std::unique_ptr<StoreDirectory> store(new StoreDirectory(disk, path, geometry.capacity_bytes));
   if (names && std::ranges::find(*names, kSuperblockName) != names->end()) {
-    TIERCEL_TRY(store->superblock_, read_superblock(disk, path));
+    const auto superblock = read_superblock(disk, path);
+    if (!superblock && !may_replace(superblock.error(), start)) return superblock.error();
   }
   TIERCEL_TRY_VOID(disk.make_directory(path));
   TIERCEL_TRY(store->lock_,
@@ -134,9 +140,11 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
 
 Result<void> StoreDirectory::load_or_create(const StoreGeometry& geometry, StoreStart start) {
   // Read again under the lock: the epoch may have moved since.
-  auto found = read_superblock(disk_, path_);
-  if (!found && !(found.error().code == Errc::invalid && superblock_ == Superblock{}))
-    return found.error();
+  const auto found = read_superblock(disk_, path_);
+  if (!found && !may_replace(found.error(), start)) {
+    const auto names = disk_.list(path_);
+    if (!names || !counts_as_empty(*names)) return found.error();
+  }
   if (found) superblock_ = *found;
   const bool fresh = !found || start == StoreStart::empty;
   if (fresh) {
