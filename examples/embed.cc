@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 constexpr std::uint32_t kBlockTokens = 16, kKvBytesPerToken = 2048, kStateBytes = 65536;
 constexpr std::uint16_t kAttention = 0, kState = 1;
 
-// Stands for the engine: the bytes of a block.
+// Stands for the engine.
 std::vector<std::byte> compute(const tiercel::Key& key, std::uint64_t bytes) {
   std::vector<std::byte> block(bytes);
   for (std::uint64_t i = 0; i < bytes; ++i)
@@ -27,9 +27,7 @@ int give_up(const tiercel::Error& error) {
 
 int main(int argc, char** argv) {
   if (argc != 2) return give_up({.what = "usage: embed DIRECTORY"});
-  const auto layout = tiercel::Layout::opaque(kKvBytesPerToken);
-  const auto model = tiercel::make_fingerprint(
-      {.model_weights_id = "demo", .layout = layout, .block_tokens = kBlockTokens});
+  const auto model = tiercel::make_fingerprint({.model_weights_id = "demo"});  // And much more.
   tiercel::CacheOptions options;
   options.block_tokens = kBlockTokens;
   options.kinds = {{.kind = {.id = kAttention, .reach = tiercel::Reach::all},
@@ -41,6 +39,7 @@ int main(int argc, char** argv) {
   options.warm_bytes = 16 << 20;
   options.directory = argv[1];
   options.cold_bytes = 64 << 20;
+  std::vector<std::vector<std::byte>> memory;  // Outlives the cache, which may be at work on it.
   auto cache = tiercel::Cache::open(options);
   if (!cache) return give_up(cache.error());
 
@@ -50,24 +49,20 @@ int main(int argc, char** argv) {
   const auto match = cache->match(chain);
   if (!match) return give_up(match.error());
 
-  std::vector<std::vector<std::byte>> memory;
   if (match->position() == chain.size()) {  // Everything is there: read it back, and look.
     std::vector<tiercel::Destination> destinations;
     for (std::uint32_t i = 0; i < match->blocks().size(); ++i) {
       auto& block = memory.emplace_back(match->blocks()[i].bytes);
       destinations.push_back({.block = i, .memory = {tiercel::host_piece(std::span(block))}});
     }
-    const auto ticket = cache->fetch(*match, destinations);
-    const auto loaded =
-        ticket ? cache->wait(*ticket, 5s) : tiercel::Result<tiercel::Finished>(ticket.error());
+    const auto loaded = cache->wait(cache->fetch(*match, destinations).value_or(0), 5s);
     if (!loaded) return give_up(loaded.error());
-    if (!loaded->all_delivered())
-      return give_up({.what = "a block was not delivered: compute it again"});
+    if (!loaded->all_delivered()) return give_up({.what = "a block is to be computed again"});
     for (std::size_t i = 0; i < memory.size(); ++i) {
       if (memory[i] != compute(match->blocks()[i].key, memory[i].size()))
         return give_up({.what = "wrong bytes"});
     }
-    std::printf("found %zu blocks of %u tokens, every byte as it was\n", memory.size(), 100U);
+    std::printf("found %zu blocks, every byte as it was\n", memory.size());
     return 0;
   }
   tiercel::Txn transaction{.position = chain.size(), .blocks = {}};
@@ -79,8 +74,8 @@ int main(int argc, char** argv) {
   for (std::uint32_t i = 0; i < chain.size(); ++i)
     add(kAttention, i, kKvBytesPerToken * chain.tokens_in(i));
   add(kState, chain.size() - 1, kStateBytes);
-  const auto ticket = cache->put(chain, transaction);
-  if (!ticket || !cache->wait(*ticket, 5s)) return give_up({.what = "the put failed"});
+  const auto stored = cache->wait(cache->put(chain, transaction).value_or(0), 5s);
+  if (!stored) return give_up(stored.error());
   if (const auto durable = cache->sync(); !durable) return give_up(durable.error());
   std::printf("stored %zu blocks, durably\n", transaction.blocks.size());
 }

@@ -67,27 +67,27 @@ struct CachedKind {
 struct CacheOptions {
   std::uint32_t block_tokens = 0;
   std::vector<CachedKind> kinds;  // Each id once.
-  std::vector<std::byte>
-      tenant_salt;  // Caches of different salt share no block, whatever their prompts.
+  // Caches of different salt share no block, whatever their prompts.
+  std::vector<std::byte> tenant_salt;
 
-  std::uint64_t warm_bytes =
-      0;  // RAM for blocks: taken and touched at open, never given back. Needed.
-  std::uint64_t staging_bytes =
-      0;  // Stores under way, at most, towards each tier. 0: a quarter of warm_bytes.
+  // RAM for blocks: taken and touched at open, never given back before close. Needed.
+  std::uint64_t warm_bytes = 0;
+  // Stores under way, at most, towards each tier. 0: a quarter of warm_bytes.
+  std::uint64_t staging_bytes = 0;
 
-  std::string
-      directory;  // Of the cold tier: empty or missing, or a store of ours. "" = no cold tier.
+  // Of the cold tier: empty or missing, or a store of ours. "" = no cold tier.
+  std::string directory;
   std::uint64_t cold_bytes = 0;  // Hard cap on what it takes of the disk.
-  std::uint64_t segment_bytes = 64ULL
-                                << 20;  // Made smaller where the cap would hold only few of them.
-  std::uint64_t sync_bytes = 64ULL << 20;  // A commit at the latest after so many bytes,
-  std::chrono::nanoseconds sync_interval =
-      std::chrono::seconds(1);  // and after so long. 0 turns one of them off.
+  // Made smaller where the cap would hold only few of them. A store keeps those it was made with.
+  std::uint64_t segment_bytes = 64ULL << 20;
+  // A commit follows after so many bytes, or so long after a write, whichever comes first; 0 turns one of them off.
+  std::uint64_t sync_bytes = 64ULL << 20;
+  std::chrono::nanoseconds sync_interval = std::chrono::seconds(1);
 
-  std::chrono::nanoseconds lease_time =
-      std::chrono::seconds(10);  // What match() gives where it is not told.
-  const Clock* clock =
-      nullptr;  // For leases and commits; null: the system's. Thread-safe, outlives the cache.
+  // What match() gives where it is not told.
+  std::chrono::nanoseconds lease_time = std::chrono::seconds(10);
+  // For leases and commits; null: the system's. Thread-safe, outlives the cache.
+  const Clock* clock = nullptr;
 };
 
 // The names of a prompt's blocks, for the kinds of one cache. Made by Cache::chain().
@@ -95,9 +95,8 @@ class Chain {
  public:
   Chain() = default;
 
-  std::uint32_t size() const {
-    return static_cast<std::uint32_t>(prefixes_.size());
-  }  // Blocks; also the last position.
+  // Blocks; also the last position.
+  std::uint32_t size() const { return static_cast<std::uint32_t>(prefixes_.size()); }
   std::uint32_t tokens_in(std::uint32_t block) const {
     return block + 1 == size() ? last_tokens_ : block_tokens_;
   }
@@ -142,13 +141,11 @@ class Match {
   Match& operator=(Match&& other) noexcept;
   ~Match() { release(); }
 
-  std::uint32_t position() const {
-    return position_;
-  }  // Blocks of the chain that need no computing; 0 = nothing.
+  // Blocks of the chain that need no computing; 0 = nothing.
+  std::uint32_t position() const { return position_; }
   std::uint64_t tokens() const { return tokens_; }  // The same in tokens.
-  std::span<const MatchedBlock> blocks() const {
-    return blocks_;
-  }  // By block of the chain, then by kind.
+  // By block of the chain, then by kind.
+  std::span<const MatchedBlock> blocks() const { return blocks_; }
   void release();
 
  private:
@@ -162,8 +159,8 @@ class Match {
 
 struct Destination {
   std::uint32_t block = 0;  // Index into Match::blocks().
-  ScatterList
-      memory;  // Host pieces, MatchedBlock::bytes together. 4 KiB-aligned ones save a copy on the way from cold.
+  // Host pieces, MatchedBlock::bytes together. 4 KiB-aligned ones save a copy on the way from cold.
+  ScatterList memory;
 };
 
 struct BlockOutcome {
@@ -211,7 +208,7 @@ struct Finished {
   bool all_delivered() const;
 };
 
-// Runs on the thread of the cache; the result is then not kept for poll() and wait().
+// Runs on the thread of the cache and must not throw; the result is then not kept for poll() and wait().
 using OnFinished = std::function<void(const Finished&)>;
 
 // --- Reports ---
@@ -220,9 +217,8 @@ struct TierReport {
   std::uint64_t capacity_bytes = 0, used_bytes = 0;  // Physical: record heads and padding included.
   std::uint64_t hits = 0;                            // Blocks of matches that lay here.
   std::uint64_t bytes_read = 0, bytes_written = 0;
-  std::uint64_t errors = 0,
-                corrupt = 0;  // Operations that failed; of these, records that proved bad.
-  LinkEstimate link;          // Measured on the cache's own work; zeros until there was some.
+  std::uint64_t errors = 0, corrupt = 0;  // Operations that failed; of these, bad records.
+  LinkEstimate link;  // Measured on the cache's own work; zeros until there was some.
 };
 
 struct CacheStats {
@@ -235,20 +231,19 @@ struct CacheStats {
   // Stores that were not made: puts as a whole, or the way of one block from warm to cold.
   std::uint64_t skipped_staging = 0;  // Too many bytes under way.
   std::uint64_t skipped_space = 0;    // Everything is leased or under way.
-  std::uint64_t skipped_parent =
-      0;  // The block before it is not in cold: nobody could reach it there.
-  std::uint64_t skipped_failed = 0;  // Cold takes no more stores, see notes.
+  std::uint64_t skipped_parent = 0;   // The block before it is not in cold: out of reach there.
+  std::uint64_t skipped_failed = 0;   // Cold takes no more stores, see notes.
 
-  std::uint64_t leases = 0,
-                leases_leaked = 0;  // Held now; ended by time because nobody released them.
+  // Held now; ended by time because nobody released them.
+  std::uint64_t leases = 0, leases_leaked = 0;
   std::vector<std::string> leaked;  // The last of these, by owner.
   std::uint64_t hints_ended = 0, hints_ttl_unused = 0, hints_will_return_unused = 0;
 
   // What open() found in the directory: blocks of ours, records of other models, damaged ones passed over.
   std::uint64_t recovered_blocks = 0, stranger_records = 0, torn_records = 0;
   double open_s = 0;
-  std::vector<std::string>
-      notes;  // Kind of pages, way of I/O, fallbacks and their reason: one sentence each.
+  // Kind of pages, way of I/O, fallbacks and their reason, what failed: one sentence each.
+  std::vector<std::string> notes;
 };
 
 class Cache {
@@ -301,8 +296,8 @@ class Cache {
  private:
   friend Result<Cache> open_cache(const CacheOptions& options, const CacheSeams& seams);
   explicit Cache(std::shared_ptr<CacheImpl> impl);
-  std::shared_ptr<CacheImpl>
-      impl_;  // Shared with nobody for long: a Match locks it to release its lease.
+  // Shared with nobody for long: a Match locks it to release its lease.
+  std::shared_ptr<CacheImpl> impl_;
 };
 
 }  // namespace tiercel

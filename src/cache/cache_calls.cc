@@ -1,4 +1,4 @@
-// What callers ask of a cache, apart from put(): chains, matches, fetches, tickets.
+// What callers ask of a cache: chains, matches, leases, reports.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,25 +7,6 @@
 #include "kv/chain.h"
 
 namespace tiercel {
-namespace {
-
-// Blocks of fetches under way at most: what a caller hands in is remembered until it ends.
-constexpr std::uint64_t kRequestsMax = 1 << 16;
-// A wait looks up so often even if nobody woke it.
-constexpr std::chrono::milliseconds kLook{100};
-
-// Waits are bounded by steady time, whatever a caller asks for.
-std::chrono::steady_clock::time_point deadline_of(std::chrono::nanoseconds timeout) {
-  constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);
-  return std::chrono::steady_clock::now() +
-         std::clamp(timeout, std::chrono::nanoseconds(0), longest);
-}
-
-std::chrono::nanoseconds look_within(std::chrono::steady_clock::time_point deadline) {
-  return std::min<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now(), kLook);
-}
-
-}  // namespace
 
 Chain CacheImpl::chain(std::span<const std::uint32_t> tokens) const {
   Chain chain;
@@ -139,10 +120,31 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
     return fail(Errc::invalid, "lease_time: there is no lease without a time");
   std::vector<Kind> kinds;
   for (const std::size_t index : indices) kinds.push_back(options_.kinds[index].kind);
-  const ChainShape shape = shape_of(chain);
 
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
+  Match match = search(chain, indices, kinds);
+  ++stats_.matches;
+  stats_.missed_blocks += chain.size() - match.position_;
+  for (const MatchedBlock& block : match.blocks_)
+    ++(block.tier == CacheTier::warm ? stats_.warm : stats_.cold).hits;
+  if (match.blocks_.empty()) return match;
+  std::vector<Pin> pins;
+  for (const MatchedBlock& block : match.blocks_)
+    pins.push_back(core_->pin(core_->table().find(block.key)));
+  const std::int64_t now_ns = clock_->now_ns();
+  LeaseOwner owner = process_;
+  owner.name = options.owner;
+  match.lease_ =
+      leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
+  match.cache_ = weak_from_this();
+  return match;
+}
+
+// What a match lists, without its lease.
+Match CacheImpl::search(const Chain& chain, std::span<const std::size_t> indices,
+                        std::span<const Kind> kinds) {
+  const ChainShape shape = shape_of(chain);
   Core& core = *core_;
   Match match;
   match.position_ = match_position(kinds, shape, [&](std::size_t kind, std::uint32_t block) {
@@ -150,14 +152,11 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
     return id != kNoBlock && core.fastest_tier(id) != TierId::none;
   });
   match.tokens_ = chain.tokens_before(match.position_);
-  std::vector<Pin> pins;
   for (std::uint32_t block = 0; block < match.position_; ++block) {
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       if (block < first_needed(kinds[i], shape, match.position_)) continue;
       const Key& key = chain.key(indices[i], block);
-      pins.push_back(core.pin(core.table().find(key)));
-      const bool warm = pins.back().tier == TierId::warm;
-      ++(warm ? stats_.warm : stats_.cold).hits;
+      const bool warm = core.fastest_tier(core.table().find(key)) == TierId::warm;
       match.blocks_.push_back(
           {.kind = kinds[i].id,
            .index = block,
@@ -166,16 +165,6 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
            .tier = warm ? CacheTier::warm : CacheTier::cold,
            .key = key});
     }
-  }
-  ++stats_.matches;
-  stats_.missed_blocks += chain.size() - match.position_;
-  if (!pins.empty()) {
-    const std::int64_t now_ns = clock_->now_ns();
-    LeaseOwner owner = process_;
-    owner.name = options.owner;
-    match.lease_ =
-        leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
-    match.cache_ = weak_from_this();
   }
   return match;
 }
@@ -186,124 +175,17 @@ void CacheImpl::release(LeaseId lease) {
   unpin(leases_.release(lease));
 }
 
-Ticket CacheImpl::new_ticket(bool is_put, std::uint32_t left, OnFinished on_finished) {
-  const Ticket ticket = next_ticket_++;
-  Pending& pending = pending_[ticket];
-  pending.finished.ticket = ticket;
-  pending.is_put = is_put;
-  pending.left = left;
-  pending.on_finished = std::move(on_finished);
-  if (is_put) open_puts_.insert(ticket);
-  return ticket;
-}
-
-Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination> destinations,
-                                OnFinished on_finished) {
-  for (const Destination& destination : destinations) {
-    if (destination.block >= match.blocks_.size()) {
-      return fail(Errc::invalid, fmt::format("fetch: block {} of a match of {}", destination.block,
-                                             match.blocks_.size()));
-    }
-    TIERCEL_TRY_VOID(check_memory("fetch", destination.block, destination.memory,
-                                  match.blocks_[destination.block].bytes));
-  }
-  const MutexLock lock(mutex_);
-  TIERCEL_TRY_VOID(begin_call());
-  if (requests_open_ + destinations.size() > kRequestsMax) {
-    return fail(Errc::busy, fmt::format("fetch: {} blocks are under way, at most {} may be",
-                                        requests_open_, kRequestsMax));
-  }
-  const Ticket ticket =
-      new_ticket(false, static_cast<std::uint32_t>(destinations.size()), std::move(on_finished));
-  pending_[ticket].finished.blocks.resize(destinations.size());
-  std::uint32_t slot = 0;
-  for (const Destination& destination : destinations) {
-    const Key& key = match.blocks_[destination.block].key;
-    const BlockId id = core_->table().find(key);
-    Request request{.ticket = ticket, .slot = slot++, .block = id, .memory = destination.memory};
-    ++requests_open_;
-    if (id != kNoBlock) core_->table().retain(id);
-    if (id == kNoBlock || !core_->fetch(id)) {
-      end_request(request, Outcome::miss, {});
-    } else {
-      requests_[id].push_back(std::move(request));
-    }
-  }
-  if (destinations.empty()) finish(ticket);
-  work_.notify_one();
-  return ticket;
-}
-
-Result<std::optional<Finished>> CacheImpl::poll(Ticket ticket) {
-  const MutexLock lock(mutex_);
-  const auto found = pending_.find(ticket);
-  if (found == pending_.end() || found->second.on_finished) {
-    return fail(Errc::invalid, fmt::format("ticket {}: unknown, or its result was taken", ticket));
-  }
-  if (!found->second.done) return std::optional<Finished>();
-  std::optional<Finished> finished = std::move(found->second.finished);
-  pending_.erase(found);
-  return finished;
-}
-
-Result<Finished> CacheImpl::wait(Ticket ticket, std::chrono::nanoseconds timeout) {
-  const auto deadline = deadline_of(timeout);
-  for (;;) {
-    TIERCEL_TRY(std::optional<Finished> finished, poll(ticket));
-    if (finished) return std::move(*finished);
-    if (std::chrono::steady_clock::now() >= deadline) {
-      return fail(Errc::busy, fmt::format("ticket {}: not finished in time", ticket));
-    }
-    const MutexLock lock(mutex_);
-    const auto found = pending_.find(ticket);
-    if (found != pending_.end() && !found->second.done)
-      finished_.wait_for(mutex_, look_within(deadline));
-  }
-}
-
-void CacheImpl::cancel(Ticket ticket) {
-  const MutexLock lock(mutex_);
-  const auto found = pending_.find(ticket);
-  if (found == pending_.end() || found->second.done || closed_) return;
-  found->second.cancelled = true;  // Of a put: seen when its blocks would be copied.
-  std::vector<Request> taken_back;
-  for (auto& [block, waiting] : requests_) {
-    std::erase_if(waiting, [&](Request& request) {
-      if (request.ticket != ticket) return false;
-      taken_back.push_back(std::move(request));
-      return true;
-    });
-  }
-  const Error error = fail(Errc::cancelled, "taken back before it began");
-  for (const Request& request : taken_back) end_request(request, Outcome::error, error);
-}
-
-Result<void> CacheImpl::sync(std::chrono::nanoseconds timeout) {
-  const auto deadline = deadline_of(timeout);
-  const MutexLock lock(mutex_);
-  TIERCEL_TRY_VOID(begin_call());
-  if (!plan_.has_cold) return {};
-  const auto sync = syncs_.insert(syncs_.end(), SyncWait{.puts_before = next_ticket_});
-  work_.notify_one();
-  while (sync->stage != SyncWait::Stage::done && std::chrono::steady_clock::now() < deadline) {
-    finished_.wait_for(mutex_, look_within(deadline));
-  }
-  const bool done = sync->stage == SyncWait::Stage::done;
-  const std::optional<Error> error = sync->error;
-  syncs_.erase(sync);
-  if (!done) return fail(Errc::busy, "sync: not durable in time");
-  if (error) return *error;
-  return {};
-}
-
 Result<std::uint32_t> CacheImpl::prefetch(const Chain& chain) {
-  TIERCEL_TRY(const Match match, this->match(chain, {}));
+  TIERCEL_TRY_VOID(check_chain(chain));
+  TIERCEL_TRY(const std::vector<std::size_t> indices, kind_indices({}));
+  std::vector<Kind> kinds;
+  for (const CachedKind& cached : options_.kinds) kinds.push_back(cached.kind);
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
+  const Match match = search(chain, indices, kinds);
   std::uint32_t count = 0;
   for (const MatchedBlock& block : match.blocks_) {
-    const BlockId id = core_->table().find(block.key);
-    if (block.tier == CacheTier::cold && id != kNoBlock && core_->prefetch(id)) ++count;
+    if (block.tier == CacheTier::cold && core_->prefetch(core_->table().find(block.key))) ++count;
   }
   work_.notify_one();
   return count;

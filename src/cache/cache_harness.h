@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,12 @@ inline CacheOptions hybrid_cache(const std::string& directory = "") {
                            .fingerprint = fingerprint_of("s"),
                            .bytes_per_block = 5000});
   return options;
+}
+
+inline Cache open_or_die(const CacheOptions& options) {
+  auto cache = Cache::open(options);
+  if (!cache) throw std::runtime_error(cache.error().what);
+  return std::move(*cache);
 }
 
 inline std::vector<std::uint32_t> tokens_of(std::uint64_t prompt, std::size_t count) {

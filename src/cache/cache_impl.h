@@ -108,13 +108,15 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   std::size_t kind_of(const RecoveredRecord& record) const;
   static constexpr std::size_t kStranger = SIZE_MAX;
 
-  // cache_calls.cc, cache_put.cc
+  // cache_calls.cc, cache_tickets.cc, cache_put.cc
   ChainShape shape_of(const Chain& chain) const;
   Result<void> check_chain(const Chain& chain) const;
   static Result<void> check_memory(const char* call, std::uint32_t block, const ScatterList& memory,
                                    std::uint64_t bytes);
   std::optional<std::size_t> kind_index(std::uint16_t id) const;
   Result<std::vector<std::size_t>> kind_indices(std::span<const std::uint16_t> ids) const;
+  Match search(const Chain& chain, std::span<const std::size_t> indices,
+               std::span<const Kind> kinds) REQUIRES(mutex_);
   Result<void> begin_call() REQUIRES(mutex_);
   void advance_time() REQUIRES(mutex_);
   void unpin(const std::vector<Pin>& pins) REQUIRES(mutex_);
@@ -147,8 +149,8 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   // Fixed after open.
   const CacheOptions options_;
   const CachePlan plan_;
-  std::size_t primary_ =
-      0;  // The kind whose blocks are the others' parents: the first of reach all, else the first.
+  // The kind whose blocks are the others' parents: the first of reach all, else the first.
+  std::size_t primary_ = 0;
   bool primary_stands_alone_ = false;
   SystemClock system_clock_;
   const Clock* clock_ = nullptr;
@@ -173,12 +175,12 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
 
   Ticket next_ticket_ GUARDED_BY(mutex_) = 1;
   std::unordered_map<Ticket, Pending> pending_ GUARDED_BY(mutex_);
-  std::deque<Ticket> unread_
-      GUARDED_BY(mutex_);  // Finished, oldest first; at most kResultsMax. May name read ones.
+  // Finished, oldest first; at most kResultsMax. May name read ones.
+  std::deque<Ticket> unread_ GUARDED_BY(mutex_);
   std::set<Ticket> open_puts_ GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, PutSource> put_sources_ GUARDED_BY(mutex_);  // By op.
-  std::unordered_map<BlockId, std::deque<Request>> requests_
-      GUARDED_BY(mutex_);  // Not on a tier yet.
+  // Not on a tier yet; no row is empty.
+  std::unordered_map<BlockId, std::deque<Request>> requests_ GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, Request> running_requests_ GUARDED_BY(mutex_);  // By op.
   std::uint64_t requests_open_ GUARDED_BY(mutex_) = 0;
   std::set<std::uint64_t> cold_writes_ GUARDED_BY(mutex_);  // Ops under way.
@@ -191,8 +193,8 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   bool thread_over_ GUARDED_BY(mutex_) = false;
   bool closed_ GUARDED_BY(mutex_) = false;
   std::optional<Error> close_error_ GUARDED_BY(mutex_);
-  CacheStats stats_
-      GUARDED_BY(mutex_);  // What is counted here; stats() adds the core's and the tiers'.
+  // What is counted here; stats() adds the core's and the tiers'.
+  CacheStats stats_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tiercel

@@ -118,7 +118,7 @@ bool CacheImpl::fill_work(const Action& action, TierWork& work) {
   }
   if (action.to == TierId::caller) {
     const auto waiting = requests_.find(action.block);
-    if (waiting == requests_.end() || waiting->second.empty()) {
+    if (waiting == requests_.end()) {
       core_->complete(action.op);  // Taken back meanwhile.
       return false;
     }
@@ -191,12 +191,9 @@ void CacheImpl::end_waiting(BlockId block, std::uint32_t count, const TierDone& 
   for (; count > 0; --count) {
     const auto waiting = requests_.find(block);
     if (waiting == requests_.end()) return;  // Taken back meanwhile.
-    if (waiting->second.empty()) {
-      requests_.erase(waiting);
-      return;
-    }
     const Request request = std::move(waiting->second.front());
     waiting->second.pop_front();
+    if (waiting->second.empty()) requests_.erase(waiting);
     end_request(request, done.outcome, done.error);
   }
 }
