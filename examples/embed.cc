@@ -1,7 +1,6 @@
 // A whole program around the library: keeps the KV cache of a small hybrid model in RAM and in a directory.
 //
 //   c++ -std=c++20 embed.cc $(pkg-config --cflags --libs tiercel) -o embed && ./embed DIRECTORY && ./embed DIRECTORY
-//
 // The first run computes and stores a prompt of 100 tokens; the second, in another process, finds it there.
 #include <cstdio>
 #include <numeric>
@@ -59,8 +58,8 @@ int main(int argc, char** argv) {
     if (!loaded) return give_up(loaded.error());
     if (!loaded->all_delivered()) return give_up({.what = "a block is to be computed again"});
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      if (memory[i] != compute(match->blocks()[i].key, memory[i].size()))
-        return give_up({.what = "wrong bytes"});
+      const auto expected = compute(match->blocks()[i].key, memory[i].size());
+      if (memory[i] != expected) return give_up({.what = "wrong bytes"});
     }
     std::printf("found %zu blocks, every byte as it was\n", memory.size());
     return 0;
