@@ -61,8 +61,7 @@ double fio(const std::string& directory, const char* mode, std::uint64_t block_b
 
 class Bench {
  public:
-  Bench(const std::string& directory, std::uint64_t payload)
-      : payload_(payload), bytes_(record_bytes(payload)) {
+  Bench(const std::string& directory, std::uint64_t payload) : bytes_(record_bytes(payload)) {
     const std::uint64_t per_segment =
         (scale().segment_bytes - kSegmentHeaderBytes - footer_bytes(2000)) / bytes_;
     const std::uint64_t count = scale().total_bytes / bytes_;
@@ -172,7 +171,7 @@ class Bench {
     TIERCEL_CHECK(done[0].outcome == Outcome::delivered);
   }
 
-  const std::uint64_t payload_, bytes_;
+  const std::uint64_t bytes_;
   std::vector<Place> places_;
   std::uint32_t segments_ = 0;
   PosixDisk disk_;
