@@ -20,8 +20,7 @@ std::vector<std::byte> compute(const tiercel::Key& key, std::uint64_t bytes) {
 }
 
 int give_up(const tiercel::Error& error) {
-  std::fprintf(stderr, "embed: %s\n", error.what.c_str());
-  return 1;
+  return std::fprintf(stderr, "embed: %s\n", error.what.c_str()), 1;
 }
 
 int main(int argc, char** argv) {
