@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "base/check.h"
+#include "replay/virtual_time.h"
 
 namespace tiercel {
 
@@ -74,7 +75,7 @@ void EngineModel::arrive(const Event& event) {
     return;
   }
   queue_.push_back(event.request);
-  events_.push({.time_ns = event.time_ns + placement_.wait_limit_ns,
+  events_.push({.time_ns = after_ns(event.time_ns, placement_.wait_limit_ns),
                 .type = EventType::wait_limit,
                 .request = event.request,
                 .life = states_[event.request].life},
@@ -186,7 +187,7 @@ void EngineModel::start_prefills(std::int64_t now_ns) {
     const std::int64_t duration =
         lanes_.duration_ns(tokens, trace_.requests[*request].input_tokens - tokens);
     outcomes_[*request].prefill_ns = duration;
-    events_.push({.time_ns = now_ns + duration,
+    events_.push({.time_ns = after_ns(now_ns, duration),
                   .type = EventType::prefill_done,
                   .request = *request,
                   .life = state.life});
@@ -224,8 +225,8 @@ void EngineModel::schedule_decode(std::uint32_t request) {
   const std::uint64_t passing_token = held_tokens - r.input_tokens + 1;  // 1-based, of the output.
   const bool ends = passing_token > r.output_tokens;
   const std::uint64_t token = ends ? r.output_tokens : passing_token;
-  events_.push({.time_ns = state.decode_begin_ns +
-                           static_cast<std::int64_t>(token) * placement_.engine.decode_per_token_ns,
+  events_.push({.time_ns = after_ns(state.decode_begin_ns,
+                                    times_ns(token, placement_.engine.decode_per_token_ns)),
                 .type = ends ? EventType::decode_done : EventType::token_block,
                 .request = request,
                 .life = state.life});
@@ -265,7 +266,7 @@ void EngineModel::preempt(std::uint32_t request, std::int64_t now_ns) {
   ++state.life;
   state.phase = Phase::waiting;
   queue_.push_front(request);
-  events_.push({.time_ns = now_ns + placement_.wait_limit_ns,
+  events_.push({.time_ns = after_ns(now_ns, placement_.wait_limit_ns),
                 .type = EventType::wait_limit,
                 .request = request,
                 .life = state.life},

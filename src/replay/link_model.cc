@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "replay/virtual_time.h"
 
 namespace tiercel {
 
@@ -10,8 +11,7 @@ namespace {
 
 std::int64_t transfer_ns(std::uint64_t bytes, std::uint64_t bytes_per_s) {
   if (bytes_per_s == 0) return 0;
-  return static_cast<std::int64_t>(static_cast<unsigned __int128>(bytes) * 1'000'000'000 /
-                                   bytes_per_s);
+  return duration_ns(static_cast<double>(bytes) * 1e9 / static_cast<double>(bytes_per_s));
 }
 
 }  // namespace
@@ -30,8 +30,8 @@ LinkModel::LinkModel(const Placement& placement)
 
 // The link is busy for the transfer; the latency overlaps with the next one.
 std::int64_t LinkModel::Direction::pass(std::int64_t now_ns) {
-  free_at_ns = std::max(free_at_ns, now_ns) + transfer_ns;
-  return free_at_ns + latency_ns;
+  free_at_ns = after_ns(std::max(free_at_ns, now_ns), transfer_ns);
+  return after_ns(free_at_ns, latency_ns);
 }
 
 std::int64_t LinkModel::completion_ns(const Action& action) {

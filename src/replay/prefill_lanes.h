@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "placement/placement.h"
+#include "replay/virtual_time.h"
 
 namespace tiercel {
 
@@ -39,12 +40,11 @@ class PrefillLanes {
   // Computing `tokens` behind a prefix of `at` tokens.
   std::int64_t duration_ns(std::uint64_t tokens, std::uint64_t at) const {
     const double n = static_cast<double>(tokens);
-    if (!limited_)
-      return static_cast<std::int64_t>(n * 1e9 / placement_.engine.prefill_tokens_per_s);
+    if (!limited_) return tiercel::duration_ns(n * 1e9 / placement_.engine.prefill_tokens_per_s);
     const double positions = n * static_cast<double>(at) + n * (n + 1) / 2;
     const double flop = 2 * placement_.model.parameters * n +
                         4.0 * placement_.model.layers * placement_.model.hidden * positions;
-    return static_cast<std::int64_t>(flop * 1e9 / placement_.engine.flops);
+    return tiercel::duration_ns(flop * 1e9 / placement_.engine.flops);
   }
 
  private:
