@@ -10,6 +10,7 @@
 #include "apps/tiercel/progress.h"
 #include "apps/tiercel/say.h"
 #include "base/byte_size.h"
+#include "base/json_writer.h"
 #include "io/posix_disk.h"
 #include "kv/chain.h"
 #include "placement/canonical.h"
@@ -58,8 +59,20 @@ Result<Plan> make_plan(const ReplayArgs& args) {
   TIERCEL_TRY(plan.scaled, scale_placement(plan.placement, payload));
   TIERCEL_TRY(plan.pace, parse_pace(args.pace));
   plan.store_directory = plan.placement.cold.path;
-  if (plan.store_directory.empty()) plan.store_directory = args.output_dir + "/store";
+  if (plan.store_directory.empty()) {
+    // A report is checked where it lies: the machine it vouches for includes the file system of its store.
+    const bool checks = !args.check.empty() && args.output_dir.empty();
+    const std::string beside = std::filesystem::path(args.check).parent_path().string();
+    const std::string directory = checks ? (beside.empty() ? "." : beside) : args.output_dir;
+    plan.store_directory = directory + "/store";
+  }
   return plan;
+}
+
+// What of the command line shapes the request stream: another reading is other traffic.
+std::string reading_text(const TraceSource& source) {
+  return fmt::format("every {}, weka_users {}, skip_bad {}", source.every, source.weka_users,
+                     source.skip_bad ? "yes" : "no");
 }
 
 int check(const ReplayArgs& args, const Plan& plan) {
@@ -69,15 +82,22 @@ int check(const ReplayArgs& args, const Plan& plan) {
       check_report(args.check, {.version = TIERCEL_VERSION,
                                 .placement_sha256 = placement_sha256(plan.placement),
                                 .trace_sha256 = *trace_hash,
+                                .trace_reading = reading_text(args.source),
                                 .payload_bytes = plan.scaled.payload_bytes,
                                 .machine = read_machine(plan.store_directory)});
   if (!mismatch) return complain(mismatch.error());
-  if (!mismatch->has_value()) {
+  if (args.json) {
+    JsonWriter json;
+    json.begin_object().member("schema", "tiercel.replay_check/1").member("report", args.check);
+    json.member("matches", !mismatch->has_value()).key("mismatch");
+    mismatch->has_value() ? json.value(**mismatch) : json.null();
+    fmt::print("{}\n", json.end_object().text());
+  } else if (mismatch->has_value()) {
+    fmt::print("{}\n", **mismatch);
+  } else {
     fmt::print("{}: belongs to this placement, trace, version and machine\n", args.check);
-    return kOk;
   }
-  fmt::print("{}: {}\n", args.check, **mismatch);
-  return kVerdictFail;
+  return mismatch->has_value() ? kVerdictFail : kOk;
 }
 
 Result<void> make_directory(const std::string& path) {
@@ -125,6 +145,10 @@ Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace&
 int run_replay(const ReplayArgs& args) {
   const auto plan = make_plan(args);
   if (!plan) return complain(plan.error());
+  if (!args.drive && args.pace != "max") {
+    return complain(
+        fail(Errc::invalid, "--pace is for --drive: a simulation has no real time to pace"));
+  }
   if (!args.check.empty()) return check(args, *plan);
   if (args.output_dir.empty() && args.drive) {
     return complain(
@@ -150,6 +174,7 @@ int run_replay(const ReplayArgs& args) {
                               .placement = plan->placement,
                               .trace_path = args.source.path,
                               .trace_sha256 = *trace_hash,
+                              .trace_reading = reading_text(args.source),
                               .pace = args.pace};
   const std::string json = report_json(*outcome, indicators, verdict, context);
   if (!args.output_dir.empty()) {
@@ -160,6 +185,13 @@ int run_replay(const ReplayArgs& args) {
     fmt::print("{}\n", json);
   } else {
     fmt::print("{}", report_text(*outcome, indicators, verdict, context));
+  }
+  if (outcome->wrong_bytes > 0) {
+    fmt::print(stderr,
+               "tiercel: {} WRONG BYTES were delivered: this machine does not keep what it stores; "
+               "see {}/report.json\n",
+               outcome->wrong_bytes, args.output_dir);
+    return kVerdictFail;
   }
   return verdict.pass ? kOk : kVerdictFail;
 }

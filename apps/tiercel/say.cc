@@ -19,9 +19,19 @@ int complain(const Error& error) {
 }
 
 Result<Trace> open_trace(const TraceSource& source) {
-  return read_trace(
-      source.path,
-      {.skip_bad = source.skip_bad, .weka_users = source.weka_users, .every = source.every});
+  const TraceSource defaults;
+  TIERCEL_TRY(Trace trace, read_trace(source.path, {.skip_bad = source.skip_bad,
+                                                    .weka_users = source.weka_users,
+                                                    .every = source.every}));
+  const bool composed = source.every != defaults.every || source.weka_users != defaults.weka_users;
+  if (composed && trace.format != "weka") {
+    return fail(
+        Errc::invalid,
+        fmt::format(
+            "{}: --every and --weka-users compose Weka sessions; this trace is of format {}",
+            source.path, trace.format));
+  }
+  return trace;
 }
 
 Result<Trace> read_trace_with_blocks(const TraceSource& source) {

@@ -13,6 +13,18 @@
 namespace tiercel {
 namespace {
 
+TEST(JsonWriter, KeepsUtf8AndReplacesWhatIsNone) {
+  JsonWriter json(false);
+  json.begin_array()
+      .value("h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80")
+      .value("tr\xff.jsonl")
+      .value("\xc0\xaf\xed\xa0\x80\xe2\x82");
+  json.end_array();
+  const std::string bad = "\xef\xbf\xbd";
+  EXPECT_EQ(json.text(), "[\"h\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\",\"tr" + bad + ".jsonl\",\"" +
+                             bad + bad + bad + bad + bad + bad + bad + "\"]");
+}
+
 std::string number_text(double number) {
   JsonWriter json(false);
   json.value(number);

@@ -2,12 +2,6 @@
 
 namespace tiercel {
 
-namespace {
-// How many pinned blocks at the old end of the order are passed over in search of a victim. A search without a bound
-// would make every store walk all leases of a full pool; beyond it the pool counts as full.
-constexpr int kVictimScanMax = 4096;
-}  // namespace
-
 MemoryPool::MemoryPool(Options options, BlockTable& table, Outbox& outbox)
     : options_(options), table_(table), outbox_(outbox), space_(options.capacity_bytes) {}
 
@@ -18,10 +12,9 @@ bool MemoryPool::evictable(BlockId id) const {
 
 bool MemoryPool::evict_one() {
   BlockId victim = order_.back();
-  for (int scanned = 0; victim != Lru::kNone && !evictable(victim); ++scanned) {
-    if (scanned == kVictimScanMax) return false;
-    victim = order_.before(victim);
-  }
+  // Pinned blocks at the old end are passed over: as many as copies are under way or leases held there. A bound on this walk
+  // would make available_bytes() promise what take() cannot keep.
+  while (victim != Lru::kNone && !evictable(victim)) victim = order_.before(victim);
   if (victim == Lru::kNone) return false;
   ++evicted_blocks_;
   outbox_.emit({.type = ActionType::drop,

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "base/byte_size.h"
 #include "base/check.h"
@@ -66,6 +68,7 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
     notes_.push_back(fmt::format("cold I/O by {}", cold_->engine_name()));
     for (std::string& note : cold_->notes()) notes_.push_back(std::move(note));
   }
+  notes_.push_back("hot is hot(host): bare blocks in host memory; no GPU was used");
   notes_.push_back(fmt::format("arena of {} on {} pages{}{}", pretty_byte_size(arena_->bytes()),
                                page_kind_name(arena_->report().pages),
                                arena_->report().reason.empty() ? "" : ": ",
@@ -135,7 +138,20 @@ Result<void> DriveExecutor::begin(const Action& action) {
     running.executed.source = really_read_place(action);
   }
   tiers_->begin(work_of(running.executed));
+  collect(0);  // Copies in RAM are over already: their end is now, not when somebody asks.
   return {};
+}
+
+void DriveExecutor::work_until(std::int64_t real_ns) {
+  for (;;) {
+    const std::int64_t left_ns = real_ns - clock_.now_ns();
+    if (left_ns <= 0) return;
+    if (tiers_->under_way() == 0) {
+      std::this_thread::sleep_for(std::chrono::nanoseconds(left_ns));
+    } else {
+      collect(std::min(left_ns, kPoll_ns));
+    }
+  }
 }
 
 Result<void> DriveExecutor::recompute(const Action& action, std::span<std::byte> record) {

@@ -43,6 +43,7 @@ class DriveExecutor : public Executor {
   const char* name() const override { return "drive"; }
   Result<void> begin(const Action& action) override;
   Result<std::optional<RealSpan>> finish(const Action& action) override;
+  void work_until(std::int64_t real_ns) override;
   Result<void> end(ReplayOutcome& outcome) override;
 
   double warm_up_s() const { return warm_up_s_; }

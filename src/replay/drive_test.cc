@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "io/posix_disk.h"
 #include "io/temporary_directory.h"
@@ -162,6 +164,47 @@ TEST_F(Drive, ABitFlippedOnDiskIsAnErrorRecomputedAndNeverDelivered) {
   EXPECT_EQ(flipped.delivered, honest.delivered - flipped.errors);
   EXPECT_EQ(flipped.decisions_sha256, honest.decisions_sha256)
       << "a real error must not reach the decisions";
+}
+
+// Ends every paced wait late, as a machine would that is too slow for the pace.
+class SlowMachine final : public LyingExecutor {
+ public:
+  using LyingExecutor::LyingExecutor;
+
+ protected:
+  bool really_loads(const Action&) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    return true;
+  }
+};
+
+TEST_F(Drive, AtAPaceLateCountsOperationsThatEndLateNotThoseThatAreAskedForLate) {
+  // A link of 500 virtual ms at fifty times real time: 10 real ms for a copy of microseconds.
+  Placement slow_link = placement_;
+  slow_link.warm.link.latency_ns = 500'000'000;
+  slow_link.cold = {};
+  const auto scaled = scale_placement(slow_link, 0);
+  ASSERT_TRUE(scaled);
+  Trace trace = random_tree_trace(9, 60, 60, 6);
+  for (Request& request : trace.requests) request.arrival_ns /= 2;
+  const auto keys = trace_keys(trace, 512);
+  const auto paced = [&](auto& executor) {
+    EXPECT_TRUE(executor.set_up(disk_));
+    auto outcome = run_replay(slow_link, *scaled, trace, keys, executor, {.pace = 50});
+    EXPECT_TRUE(outcome);
+    return std::move(*outcome);
+  };
+  const DriveExecutor::Options own{
+      .scaled = *scaled, .block_tokens = 512, .fingerprint = replay_fingerprint(512)};
+  LyingExecutor honest(own);
+  const ReplayOutcome outcome = paced(honest);
+  EXPECT_GT(outcome.hits.warm, 0U);
+  // A busy test machine may stop this process for a while; a driver that stamps ends when it is asked is late every time.
+  EXPECT_LT(outcome.late, outcome.delivered / 2);
+  for (const double seconds : outcome.measured->warm_s)
+    EXPECT_LT(seconds, 0.5) << "virtual time taken for measured";
+  SlowMachine slow(own);
+  EXPECT_GT(paced(slow).late, 0U);
 }
 
 TEST_F(Drive, RefusesToEmptyADirectoryThatIsNotItsOwnStore) {

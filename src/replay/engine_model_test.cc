@@ -7,6 +7,7 @@
 #include "replay/indicators.h"
 #include "replay/replay_run.h"
 #include "replay/replay_testing.h"
+#include "replay/verdict.h"
 
 namespace tiercel {
 namespace {
@@ -66,6 +67,17 @@ TEST(NominalServer, RejectsLessWithSharingAndLeastWithThreeTiers) {
   expect_near(alone.overall.rejections.count, 33);
   expect_near(three.overall.rejections.count, 18);
   EXPECT_LT(three.overall.rejections.count, alone.overall.rejections.count);
+}
+
+TEST(SlowDisk, ItsVerdictNamesCold) {
+  const auto trace = shared_trace("traces/mooncake_conversation_trace.jsonl.gz", 1);
+  if (!trace) GTEST_SKIP() << "the shared conversation trace is not here (TIERCEL_SHARED)";
+  const auto placement = read_placement(TIERCEL_SOURCE_DIR "/examples/slow-disk.toml");
+  ASSERT_TRUE(placement);
+  const auto outcome = simulate(*placement, *trace);
+  const Verdict verdict = judge(compute_indicators(outcome), outcome, *placement);
+  EXPECT_FALSE(verdict.pass);
+  EXPECT_EQ(verdict.fix_tier, FixTier::cold);
 }
 
 // A trace written by hand: {arrival s, input tokens, output tokens, block ids}.

@@ -30,6 +30,8 @@ class Executor {
   // Errors end the replay: the machine cannot do what the placement asks.
   virtual Result<void> begin(const Action& action) = 0;
   virtual Result<std::optional<RealSpan>> finish(const Action& action) = 0;
+  // Passes real time until `real_ns` of the monotonic clock, at a pace; what ends meanwhile is noted when it ends.
+  virtual void work_until(std::int64_t real_ns) = 0;
   // After the last event: fills in what was really done (digest, bytes, errors).
   virtual Result<void> end(ReplayOutcome& outcome) = 0;
 };
@@ -46,6 +48,7 @@ class SimulatedExecutor final : public Executor {
     digest_.add(action);
     return std::optional<RealSpan>();
   }
+  void work_until(std::int64_t) override {}  // A simulation has no pace.
   Result<void> end(ReplayOutcome& outcome) override {
     outcome.decisions_sha256 = digest_.finish();
     return {};

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
-#include <thread>
-
 #include "base/byte_size.h"
 #include "base/clock.h"
 #include "kv/chain.h"
@@ -138,8 +135,7 @@ class Run {
   void keep_pace(std::int64_t virtual_ns) {
     if (controls_.pace <= 0) return;
     if (!started_) started_ = {virtual_ns, SystemClock().now_ns()};
-    const std::int64_t ahead_ns = real_due_ns(virtual_ns) - SystemClock().now_ns();
-    if (ahead_ns > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(ahead_ns));
+    executor_.work_until(real_due_ns(virtual_ns));
   }
 
   // When a moment of virtual time comes in real time, at the pace.

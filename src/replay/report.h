@@ -27,6 +27,8 @@ struct ReportContext {
   Placement placement;  // After --set.
   std::string trace_path;
   std::string trace_sha256;  // Of the file as stored.
+  std::string
+      trace_reading;  // The flags that shape the request stream, e.g. "every 1, weka_users 64, skip_bad no".
   std::string pace = "max";  // As given: "max" or a number.
 };
 

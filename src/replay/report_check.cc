@@ -48,6 +48,7 @@ std::vector<Field> expected_fields(const ReportIdentity& expected) {
           {"version", expected.version, {}},
           {"placement_sha256", expected.placement_sha256, {}},
           {"trace_sha256", expected.trace_sha256, {}},
+          {"trace_reading", expected.trace_reading, {}},
           {"payload_bytes", "", expected.payload_bytes},
           {"machine.cpu_model", expected.machine.cpu_model, {}},
           {"machine.cores", "", expected.machine.cores},

@@ -1,6 +1,6 @@
 // Does a report vouch for this placement, trace, version and machine? The validated artifact is placement + report.
 //
-// Compared, in this order: schema, version, placement_sha256 (after --set), trace_sha256, payload_bytes, machine.cpu_model, .cores,
+// Compared, in this order: schema, version, placement_sha256 (after --set), trace_sha256, trace_reading, payload_bytes, machine.cpu_model, .cores,
 // .memory_bytes (within 1 %: kernels reserve a little more or less at each boot), .kernel, .filesystem.
 // Errors  invalid  the file is no report (not JSON, a key missing or of another type, not a regular file, above 16 MiB)
 //         io       it cannot be read
@@ -22,6 +22,7 @@ struct ReportIdentity {
   std::string version;
   std::string placement_sha256;
   std::string trace_sha256;
+  std::string trace_reading;  // As in ReportContext.
   std::uint64_t payload_bytes = 0;
   Machine machine;
 };

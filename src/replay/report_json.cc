@@ -158,6 +158,7 @@ std::string report_json(const ReplayOutcome& outcome, const Indicators& indicato
   json.member("version", context.version).member("placement", context.placement.name);
   json.member("placement_sha256", placement_sha256(context.placement));
   json.member("trace", printable(context.trace_path)).member("trace_sha256", context.trace_sha256);
+  json.member("trace_reading", context.trace_reading);
   write_machine(json, context.machine);
   json.member("payload_bytes", outcome.payload_bytes)
       .member("byte_rate_factor", outcome.byte_rate_factor);

@@ -66,6 +66,7 @@ struct Case {
     context.placement.cold.link.read_bytes_per_s = 3'000'000'000;
     context.trace_path = "traces/t.jsonl.gz";
     context.trace_sha256 = "1234";
+    context.trace_reading = "every 1";
     context.pace = pace;
   }
 
@@ -77,6 +78,7 @@ struct Case {
     return {.version = context.version,
             .placement_sha256 = placement_sha256(context.placement),
             .trace_sha256 = context.trace_sha256,
+            .trace_reading = context.trace_reading,
             .payload_bytes = outcome.payload_bytes,
             .machine = context.machine};
   }
@@ -249,6 +251,9 @@ TEST(ReportCheck, NamesTheFirstMismatchWithBothValues) {
   id = c.identity();
   id.trace_sha256 = "beef";
   EXPECT_EQ(first(id), "r.json: trace_sha256: expected beef, found 1234");
+  id = c.identity();
+  id.trace_reading = "every 7";
+  EXPECT_EQ(first(id), "r.json: trace_reading: expected every 7, found every 1");
   id = c.identity();
   id.payload_bytes = 4096;
   EXPECT_EQ(first(id), "r.json: payload_bytes: expected 4096, found 65536");
