@@ -107,7 +107,7 @@ Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace&
     SimulatedExecutor executor;
     return run_replay(plan.placement, plan.scaled, trace, keys, executor, controls);
   }
-  if (plan.placement.cold.bytes > 0) {  // Before the old store is emptied: a refusal leaves it alone.
+  if (plan.placement.cold.bytes > 0) {  // Before the old store is emptied: a refusal spares it.
     TIERCEL_TRY(const std::uint64_t reusable_bytes,
                 reusable_store_bytes(disk, plan.store_directory));
     TIERCEL_TRY_VOID(check_against_disk(plan.placement, plan.scaled.cold_bytes,

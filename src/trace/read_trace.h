@@ -28,7 +28,7 @@ struct TraceOptions {
   // broken one) and count them in skipped_lines. Damaged compression and limits stay errors.
   bool skip_bad = false;
   std::uint32_t weka_users = 64;  // Who take the sessions in turn. At least 1.
-  std::uint32_t every = 1;  // Weka: take the sessions at positions 0, every, 2 * every ... At least 1.
+  std::uint32_t every = 1;        // Weka: takes the sessions 0, every, 2 * every ... At least 1.
 };
 
 Result<Trace> read_trace(const std::string& path, const TraceOptions& options);
