@@ -1,14 +1,16 @@
-// The command: flags become the plain structs of commands.h, and the subcommand's function does the
-// work.
+// The command: flags become the plain structs of commands.h, and the subcommand's function does the work.
 //
-// Usage errors are one line on standard error and exit code 2. No exception leaves main().
+// Usage errors are one line on standard error and exit code 2. No exception leaves main(), and no output is lost in silence.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <functional>
+#include <iostream>
 #include <limits>
 #include <new>
 #include <string>
@@ -240,16 +242,30 @@ int run_command(int argc, char** argv) {
   return run();
 }
 
+// What was printed is on its way only now. Where it got lost (a full disk, a closed pipe), the command did not do its work.
+int flush_output(int status) {
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "tiercel: standard output could not be written%s%s; it is not complete\n",
+               flushed ? "" : ": ", flushed ? "" : std::strerror(error));
+  return kEnvironment;
+}
+
 }  // namespace
 }  // namespace tiercel::app
 
 int main(int argc, char** argv) {
+  int status = tiercel::app::kEnvironment;
   try {
-    return tiercel::app::run_command(argc, argv);
+    status = tiercel::app::run_command(argc, argv);
+    std::cout.flush();  // Help and version; it passes on to stdout.
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "tiercel: out of memory\n");
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "tiercel: internal error: %s\n", error.what());
+    // A print that failed halfway is reported below.
+    if (std::ferror(stdout) == 0)
+      std::fprintf(stderr, "tiercel: internal error: %s\n", error.what());
   }
-  return tiercel::app::kEnvironment;
+  return tiercel::app::flush_output(status);
 }

@@ -127,16 +127,18 @@ Result<ReplayOutcome> run(const ReplayArgs& args, const Plan& plan, const Trace&
     SimulatedExecutor executor;
     return run_replay(plan.placement, plan.scaled, trace, keys, executor, controls);
   }
+  if (plan.placement.cold.bytes > 0) {  // Before the old store is emptied: a refusal spares it.
+    TIERCEL_TRY(const std::uint64_t reusable_bytes,
+                reusable_store_bytes(disk, plan.store_directory));
+    TIERCEL_TRY_VOID(check_against_disk(plan.placement, plan.scaled.cold_bytes,
+                                        plan.store_directory, reusable_bytes));
+  }
   TIERCEL_TRY(const auto executor,
               DriveExecutor::open(
                   disk, {.scaled = plan.scaled,
                          .block_tokens = plan.placement.model.block_tokens,
                          .fingerprint = replay_fingerprint(plan.placement.model.block_tokens),
                          .store_directory = plan.store_directory}));
-  if (plan.placement.cold.bytes > 0) {  // Only now: the old store has been emptied.
-    TIERCEL_TRY_VOID(
-        check_against_disk(plan.placement, plan.scaled.cold_bytes, plan.store_directory));
-  }
   return run_replay(plan.placement, plan.scaled, trace, keys, *executor, controls);
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <utility>
 
 namespace tiercel {
 namespace {
@@ -146,13 +147,19 @@ std::string pretty_byte_size(std::uint64_t bytes) {
     value /= 1024;
     ++unit;
   }
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.3g} {}", value, names[unit]);
+  if (unit == 0) return fmt::format("{} B", bytes);
+  // Three digits of 999.5 and more are "1e+03".
+  return value < 999.5 ? fmt::format("{:.3g} {}", value, names[unit])
+                       : fmt::format("{:.0f} {}", value, names[unit]);
 }
 
 std::string pretty_duration(double seconds) {
-  if (seconds < 1e-6) return fmt::format("{:.3g} ns", seconds * 1e9);
-  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  static constexpr std::array<std::pair<double, const char*>, 3> small{
+      {{1e9, "ns"}, {1e6, "us"}, {1e3, "ms"}}};
+  for (const auto& [per_second, name] : small) {
+    // Three digits of 999.5 and more are "1e+03": the next unit says it better.
+    if (seconds * per_second < 999.5) return fmt::format("{:.3g} {}", seconds * per_second, name);
+  }
   return fmt::format("{:.4g} s", seconds);
 }
 

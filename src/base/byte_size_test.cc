@@ -101,10 +101,24 @@ TEST(ByteSize, PrettyTextHasThreeDigitsAndAUnitThatFits) {
   EXPECT_EQ(pretty_byte_size(1023), "1023 B");
   EXPECT_EQ(pretty_byte_size(1536), "1.5 KiB");
   EXPECT_EQ(pretty_byte_size(110 * kGiB), "110 GiB");
-  EXPECT_EQ(pretty_byte_size(5000 * 1024 * kGiB), "5e+03 TiB");
+  EXPECT_EQ(pretty_byte_size(5000 * 1024 * kGiB), "5000 TiB");
   EXPECT_EQ(pretty_duration(0.0000000125), "12.5 ns");
   EXPECT_EQ(pretty_duration(0.0125), "12.5 ms");
   EXPECT_EQ(pretty_duration(12.5), "12.5 s");
+}
+
+// 999.9 ms once read "1e+03 ms".
+TEST(ByteSize, PrettyTextNeverHasAnExponentWhereAUnitEnds) {
+  EXPECT_EQ(pretty_duration(0.9994), "999 ms");
+  EXPECT_EQ(pretty_duration(0.9999), "0.9999 s");
+  EXPECT_EQ(pretty_duration(0.99999), "1 s");
+  EXPECT_EQ(pretty_duration(999.9e-6), "1 ms");
+  EXPECT_EQ(pretty_duration(999.9e-9), "1 us");
+  EXPECT_EQ(pretty_duration(999.4e-9), "999 ns");
+  EXPECT_EQ(pretty_duration(0), "0 ns");
+  EXPECT_EQ(pretty_byte_size(999 * kKiB), "999 KiB");
+  EXPECT_EQ(pretty_byte_size(1010 * kMiB), "1010 MiB");
+  EXPECT_EQ(pretty_byte_size(kGiB - 1), "1024 MiB");
 }
 
 TEST(ByteSize, AlignUpReachesTheNextMultipleAndStaysOnOne) {

@@ -1,9 +1,7 @@
-// The checksum of stored bytes: XXH3, 64 bits (xxHash). About memory speed; catches every flip a
-// disk makes, but is no defence against somebody who wants a collision: names of blocks are SHA-256
-// (kv/chain.h).
+// The checksum of stored bytes: XXH3, 64 bits (xxHash). About memory speed; catches every flip a disk makes, but is no
+// defence against somebody who wants a collision: names of blocks are SHA-256 (kv/chain.h).
 //
-// The instruction set is picked once, at the first call, from what the processor has; every kernel
-// gives the same sums.
+// The instruction set is picked once, at the first call, from what the processor has; every kernel gives the same sums.
 #pragma once
 
 #include <array>

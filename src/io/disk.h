@@ -1,14 +1,12 @@
-// The one door to files: everything above io/ sees disks through this, so a simulated disk can
-// stand under the real code.
+// The one door to files: everything above io/ sees disks through this, so a simulated disk can stand under the real code.
 //
-// Paths   As the operating system takes them. Relative ones are relative to the process, so give
-// absolute ones. Errors  io           the operating system refused; os_errno says why, the text
-// names the path
+// Paths   As the operating system takes them. Relative ones are relative to the process, so give absolute ones.
+// Errors  io           the operating system refused; os_errno says why, the text names the path
 //         no_space     ENOSPC or EDQUOT: nothing was lost, reserve less or free something
 //         busy         a lock is held; the text names the holder
 //         unavailable  this file system cannot do it (no fallocate, no locks)
-// Threads A Disk may be used from any thread; a File from one at a time, apart from the queue's own
-// work on it. Source  docs/adr/0001-interfaces-that-last.md
+// Threads A Disk may be used from any thread; a File from one at a time, apart from the queue's own work on it.
+// Source  docs/adr/0001-interfaces-that-last.md
 #pragma once
 
 #include <cstddef>

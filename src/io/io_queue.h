@@ -1,13 +1,11 @@
 // Asynchronous reads, writes and syncs of files, with scatter lists.
 //
-// Shape   submit() hands a request over or says that the queue is full; each request ends in
-// exactly one IoCompletion,
-//         in any order. It is complete when all its bytes are transferred: a short transfer is
-//         continued, never "done". Nothing orders requests among each other: a sync covers the
-//         writes that completed before it was submitted.
-// Direct  For a direct file every piece must fit File::alignment(); else the operating system
-// refuses (EINVAL). Bounds  At most options.depth requests at once. Threads One thread. The
-// destructor waits for what is in flight: its memory belongs to the device until then.
+// Shape   submit() hands a request over or says that the queue is full; each request ends in exactly one IoCompletion,
+//         in any order. It is complete when all its bytes are transferred: a short transfer is continued, never "done".
+//         Nothing orders requests among each other: a sync covers the writes that completed before it was submitted.
+// Direct  For a direct file every piece must fit File::alignment(); else the operating system refuses (EINVAL).
+// Bounds  At most options.depth requests at once.
+// Threads One thread. The destructor waits for what is in flight: its memory belongs to the device until then.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
 // The disk of this machine: files by system calls, queues by io_uring or threads.
 //
-// Direct  O_DIRECT with the alignment that statx tells (4096 where it does not); where a file
-// system refuses it, the file is
-//         opened buffered and notes() says so once.
+// Direct  O_DIRECT with the alignment that statx tells (4096 where it does not); where a file system refuses it, the
+//         file is opened buffered and notes() says so once.
 // Locks   flock: they end with the process, so there is no stale lock to break.
 // Threads Any.
 #pragma once

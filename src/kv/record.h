@@ -2,21 +2,17 @@
 //
 // Layout  Little-endian. docs/formats/record.md has the grammar and a worked example in bytes.
 //
-//           0      header, 256 bytes          who it is, and the checksum of the head
-//           256    chunk table, 48 bytes each  what each chunk means, how long it is, its codec and
-//           checksum head_bytes                         chunks in order, each padded with zeros to
-//           4096
+//           0           header, 256 bytes           who it is, and the checksum of the head
+//           256         chunk table, 48 bytes each  what each chunk means, how long it is, its codec and checksum
+//           head_bytes  chunks                      in order, each padded with zeros to 4096
 //
-//         The head is padded to 4096 as well; up to 80 chunks fit into one page. A chunk verifies
-//         and decodes alone.
-// Sums    The head's checksum covers the whole padded head, with its own field and the placement
-// area as zeros. The
-//         placement area belongs to the tier that holds the record (tier/segment_format.h) and is
-//         zero elsewhere. A chunk's checksum covers its stored bytes; its padding must be zero. So
-//         no byte of a record is unchecked.
-// Errors  corrupt  bytes that are not what was written; the text names the field. Parsing never
-// trusts a length. Threads Pure functions over the caller's memory. Source
-// docs/adr/0001-interfaces-that-last.md
+//         The head is padded to 4096 as well; up to 80 chunks fit into one page. A chunk verifies and decodes alone.
+// Sums    The head's checksum covers the whole padded head, with its own field and the placement area as zeros. The
+//         placement area belongs to the tier that holds the record (tier/segment_format.h) and is zero elsewhere.
+//         A chunk's checksum covers its stored bytes; its padding must be zero. So no byte of a record is unchecked.
+// Errors  corrupt  bytes that are not what was written; the text names the field. Parsing never trusts a length.
+// Threads Pure functions over the caller's memory.
+// Source  docs/adr/0001-interfaces-that-last.md
 #pragma once
 
 #include <array>
@@ -64,8 +60,7 @@ struct RecordHead {
   std::uint32_t token_count = 0;
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
-  // Reserved for a later cipher, which takes the head as authenticated data: 0 and zeros until
-  // then.
+  // Reserved for a later cipher, which takes the head as authenticated data: 0 and zeros until then.
   std::uint32_t key_id = 0;
   std::array<std::uint8_t, 12> nonce{};
   std::array<std::uint8_t, 16> tag{};
@@ -83,16 +78,14 @@ std::uint64_t record_bytes(std::span<const Chunk> chunks);
 // The same for a payload cut into `chunks` equal parts (the last may be shorter), stored as it is.
 std::uint64_t record_bytes(std::uint64_t payload_bytes, std::uint32_t chunks = 1);
 
-// Writes the head: `out` must be record_head_bytes(chunks.size()) long; the placement area becomes
-// zero. Errors: invalid  no chunk or too many, a length of 0 or beyond kChunkBytesMax, `out` of
-// another size.
+// Writes the head: `out` must be record_head_bytes(chunks.size()) long; the placement area becomes zero.
+// Errors  invalid  no chunk or too many, a length of 0 or beyond kChunkBytesMax, `out` of another size
 Result<void> encode_head(const RecordHead& head, std::span<std::byte> out);
 
 // How long the head is, from its first page; its checksum is not looked at yet.
 Result<std::uint64_t> peek_head_bytes(std::span<const std::byte> first_page);
 
-// Reads and verifies a head. `bytes` starts at the record and reaches at least to the end of the
-// head.
+// Reads and verifies a head. `bytes` starts at the record and reaches at least to the end of the head.
 Result<RecordHead> parse_head(std::span<const std::byte> bytes);
 
 // The checksum that stands in an encoded head: names this very record in an index.
@@ -102,8 +95,7 @@ std::uint64_t head_checksum(std::span<const std::byte> first_page);
 std::span<std::byte, kPlacementBytes> placement_area(std::span<std::byte> first_page);
 std::span<const std::byte, kPlacementBytes> placement_area(std::span<const std::byte> first_page);
 
-// Verifies every chunk of a record whose bytes after the head lie in `body`, in order, in any
-// pieces.
+// Verifies every chunk of a record whose bytes after the head lie in `body`, in order, in any pieces.
 Result<void> verify_chunks(const RecordHead& head,
                            std::span<const std::span<const std::byte>> body);
 

@@ -1,8 +1,8 @@
 // The canonical form of a placement: every key, fixed order, exact units, defaults written out.
 //
-// Reading it back gives the same placement, so equal texts mean equal placements and the hash of
-// the text names one. Threads Pure functions. Source  docs/formats/placement.md, section "Canonical
-// form"
+// Reading it back gives the same placement, so equal texts mean equal placements and the hash of the text names one.
+// Threads Pure functions.
+// Source  docs/formats/placement.md, section "Canonical form"
 #pragma once
 
 #include <string>

@@ -160,7 +160,7 @@ Result<void> check_payload(const Placement& placement, std::uint64_t payload_byt
 }
 
 Result<void> check_against_disk(const Placement& placement, std::uint64_t scaled_cap_bytes,
-                                const std::string& dir) {
+                                const std::string& dir, std::uint64_t reusable_bytes) {
   std::error_code ignored;
   std::filesystem::path existing = std::filesystem::absolute(dir.empty() ? "." : dir, ignored);
   while (!std::filesystem::exists(existing, ignored) && existing.has_relative_path())
@@ -171,15 +171,17 @@ Result<void> check_against_disk(const Placement& placement, std::uint64_t scaled
         fmt::format("cannot ask the file system of {} for its free space", existing.string()),
         errno);
   }
-  const auto free_bytes = static_cast<std::uint64_t>(file_system.f_bavail) * file_system.f_frsize;
+  const auto free_bytes =
+      static_cast<std::uint64_t>(file_system.f_bavail) * file_system.f_frsize + reusable_bytes;
   if (scaled_cap_bytes <= free_bytes) return {};
   const double share = static_cast<double>(free_bytes) / static_cast<double>(scaled_cap_bytes);
   return refuse(placement, "cold.bytes",
-                fmt::format("cold.bytes needs {} on disk, but {} has {} free; lower cold.bytes to "
-                            "{} or less, use a smaller "
-                            "--payload, or put cold.path on a larger disk",
+                fmt::format("cold.bytes needs {} on disk, but {} has {} free{}; lower cold.bytes "
+                            "to {} or less, use a smaller --payload, or put cold.path on a larger "
+                            "disk",
                             pretty_byte_size(scaled_cap_bytes), existing.string(),
                             pretty_byte_size(free_bytes),
+                            reusable_bytes > 0 ? ", the old store there counted as free" : "",
                             pretty_byte_size(static_cast<std::uint64_t>(
                                 static_cast<double>(placement.cold.bytes) * share))));
 }

@@ -78,5 +78,19 @@ TEST(CheckAgainstDisk, TheCapMayBeWhatIsFreeAndNoMore) {
   EXPECT_NE(refused.error().what.find("lower cold.bytes to "), std::string::npos);
 }
 
+TEST(CheckAgainstDisk, AnOldStoreThatWillBeEmptiedCountsAsFree) {
+  const Placement p = three_tiers();
+  struct statvfs fs {};
+  ASSERT_EQ(::statvfs("/tmp", &fs), 0);
+  const std::uint64_t free_bytes = static_cast<std::uint64_t>(fs.f_bavail) * fs.f_frsize;
+  const std::uint64_t cap = free_bytes * 2 + kGiB;
+  EXPECT_TRUE(check_against_disk(p, cap, "/tmp", free_bytes * 2));
+  EXPECT_FALSE(check_against_disk(p, cap, "/tmp"));
+  const auto refused = check_against_disk(p, cap * 2, "/tmp", free_bytes);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().what.find("the old store there counted"), std::string::npos)
+      << refused.error().what;
+}
+
 }  // namespace
 }  // namespace tiercel

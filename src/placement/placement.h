@@ -1,12 +1,12 @@
-// placement.toml: the file that drives plan, serve and replay alike. What was validated is what
-// runs.
+// placement.toml: the file that drives plan, serve and replay alike. What was validated is what runs.
 //
-// Read by read_placement(), changed by `--set KEY=VALUE`, written back in canonical form (every
-// key, fixed order, exact units), whose SHA-256 names the placement in a report. Units   Bytes are
-// for the unscaled model; --payload scales every capacity by payload / block_bytes(). Errors
-// invalid, naming file, line, key and remedy; an unknown key comes with the nearest known one.
-// Defaults are the initialisers below and nowhere else; names, ranges and meaning of the keys are
-// in placement/schema.cc. Threads A plain value. Source  docs/formats/placement.md
+// Read by read_placement(), changed by `--set KEY=VALUE`, written back in canonical form (every key, fixed order, exact
+// units), whose SHA-256 names the placement in a report. Defaults are the initialisers below and nowhere else; names,
+// ranges and meaning of the keys are in placement/schema.cc.
+// Units   Bytes are for the unscaled model; --payload scales every capacity by payload / block_bytes().
+// Errors  invalid, naming file, line, key and remedy; an unknown key comes with the nearest known one.
+// Threads A plain value.
+// Source  docs/formats/placement.md
 #pragma once
 
 #include <cstdint>

@@ -52,8 +52,7 @@ std::span<const PlacementKey> placement_keys();
 const PlacementKey* find_placement_key(std::string_view name);  // nullptr: no such key.
 bool is_placement_table(std::string_view name);                 // "hot" is, "name" is not.
 
-// "; did you mean \"hot.bytes\"?" or a list of what there is: the end of a message about an unknown
-// key.
+// "; did you mean \"hot.bytes\"?" or a list of what there is: the end of a message about an unknown key.
 std::string suggest_placement_key(std::string_view unknown);
 
 // A value as TOML has it; `other` carries the name of a type that no key takes ("array", "date").

@@ -11,6 +11,7 @@
 #include "base/checksum.h"
 #include "kv/record.h"
 #include "replay/process_memory.h"
+#include "tier/store_directory.h"
 
 namespace tiercel {
 
@@ -20,6 +21,21 @@ constexpr std::int64_t kPoll_ns = 100'000'000;
 constexpr std::size_t kNotesMax = 32;
 
 }  // namespace
+
+Result<std::uint64_t> reusable_store_bytes(Disk& disk, const std::string& directory) {
+  const auto superblock = read_superblock(disk, directory);
+  if (!superblock && superblock.error().code == Errc::invalid) return 0;  // open() will refuse it.
+  if (!superblock && superblock.error().code != Errc::corrupt) return superblock.error();
+  TIERCEL_TRY(const auto names, disk.list(directory));
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    if (!parse_segment_file_name(name)) continue;
+    TIERCEL_TRY(const auto file, disk.open(directory + "/" + name, {}));
+    TIERCEL_TRY(const FileStatus status, file->status());
+    bytes += status.allocated_bytes;
+  }
+  return bytes;
+}
 
 Result<std::unique_ptr<DriveExecutor>> DriveExecutor::open(Disk& disk, const Options& options) {
   std::unique_ptr<DriveExecutor> executor(new DriveExecutor(options));

@@ -28,6 +28,10 @@
 
 namespace tiercel {
 
+// Bytes of the disk that open() will free by emptying the store of ours in `directory`; 0 where there is none. Nothing is
+// changed. Errors: io.
+Result<std::uint64_t> reusable_store_bytes(Disk& disk, const std::string& directory);
+
 class DriveExecutor : public Executor {
  public:
   struct Options {

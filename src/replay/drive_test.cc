@@ -1,6 +1,7 @@
 // Simulated and driven runs decide the same, and a driver that lies or a disk that flips a bit turns the comparison red.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -217,6 +218,25 @@ TEST_F(Drive, RefusesToEmptyADirectoryThatIsNotItsOwnStore) {
   ASSERT_FALSE(executor);
   EXPECT_NE(executor.error().what.find("store"), std::string::npos) << executor.error().what;
   EXPECT_TRUE(std::filesystem::exists(precious));
+}
+
+TEST_F(Drive, WhatEmptyingFreesIsWhatTheSegmentsTakeOfTheDisk) {
+  const auto nothing = reusable_store_bytes(disk_, store());
+  ASSERT_TRUE(nothing) << nothing.error().what;
+  EXPECT_EQ(*nothing, 0U);
+  drive<LyingExecutor>();
+  std::uint64_t taken = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(store())) {
+    if (!entry.path().filename().string().starts_with("segment-")) continue;
+    struct stat status {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
+    taken += static_cast<std::uint64_t>(status.st_blocks) * 512;
+  }
+  ASSERT_GT(taken, 0U);
+  EXPECT_EQ(*reusable_store_bytes(disk_, store()), taken);
+  // Segments without a superblock are nobody's: they will not be emptied, so they free nothing.
+  std::filesystem::remove(store() + "/store.meta");
+  EXPECT_EQ(*reusable_store_bytes(disk_, store()), 0U);
 }
 
 TEST_F(Drive, TheSimulationItselfFollowsThePlacement) {

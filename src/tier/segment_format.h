@@ -13,7 +13,7 @@
 //         record (through the place echo in its head page) carry the life; what carries another one is not there.
 // Layout  Little-endian, serialised field by field; no struct is ever copied to disk.
 // Threads Pure functions.
-// Source  docs/adr/0001-interfaces-that-last.md; replay.md section 4 (segments of at least eight records, chosen by the core).
+// Source  docs/adr/0001-interfaces-that-last.md, docs/adr/0003-cold-space.md
 #pragma once
 
 #include <array>

@@ -1,12 +1,10 @@
-// Where the bytes of a trace come from: a file, memory, or another source seen through a
-// decompressor.
+// Where the bytes of a trace come from: a file, memory, or another source seen through a decompressor.
 //
 // Shape   A pull stream without seek. A trace is read once, front to back, in bounded memory.
-// Errors  invalid  not a regular file, empty, compressed in a way we do not read, too large after
-// decompression
-//         corrupt  the compressed data ends early or fails its own check; what came before was
-//         already handed out io       the operating system refused Every message starts with the
-//         name of the source and ends with a remedy.
+// Errors  invalid  not a regular file, empty, compressed in a way we do not read, too large after decompression
+//         corrupt  the compressed data ends early or fails its own check; what came before was already handed out
+//         io       the operating system refused
+//         Every message starts with the name of the source and ends with a remedy.
 // Threads one thread.
 #pragma once
 
@@ -39,8 +37,7 @@ Result<std::unique_ptr<ByteSource>> open_file_source(const std::string& path);
 // Bytes that the caller keeps alive.
 std::unique_ptr<ByteSource> memory_source(std::string name, std::string_view bytes);
 
-// Puts back what was already read: `head` comes first, then `rest`. For looking at the start of a
-// stream.
+// Puts back what was already read: `head` comes first, then `rest`. For looking at the start of a stream.
 std::unique_ptr<ByteSource> prepend_source(std::string head, std::unique_ptr<ByteSource> rest);
 
 // Reads until `out` is full or the stream ends; returns how much there is.

@@ -1,5 +1,4 @@
-// Says where and why a text is not JSON, for people. Runs only once a real parser has refused the
-// text.
+// Says where and why a text is not JSON, for people. Runs only once a real parser has refused the text.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
 // The JSON side of the trace formats: one line or one session as text in, plain values out.
 //
-// Strict: every value is checked for type, sign and range; a key given twice, a missing one or a
-// second document on the line is an error. Keys a foreign format has beyond ours are ignored; in
-// Tiercel's own format they are errors. Errors  invalid, naming the column or the field; the caller
-// puts file and line before it. Threads one thread; a reader keeps its parser's memory between
-// calls. Source  docs/formats/traces.md
+// Strict: every value is checked for type, sign and range; a key given twice, a missing one or a second document on the
+// line is an error. Keys a foreign format has beyond ours are ignored; in Tiercel's own format they are errors.
+// Errors  invalid, naming the column or the field; the caller puts file and line before it.
+// Threads one thread; a reader keeps its parser's memory between calls.
+// Source  docs/formats/traces.md
 #pragma once
 
 #include <cstdint>

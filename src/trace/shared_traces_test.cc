@@ -1,4 +1,4 @@
-// The published traces: every figure of baselines.md that this room computes, to the digits printed there.
+// The published traces (Mooncake, Azure, Weka): known figures of each that this room computes, to the digits given here.
 // Needs the data folder (TIERCEL_SHARED, default ../shared); skipped with a reason where it is absent.
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // What `trace info` says about a trace, and what a synthetic trace is held against.
 //
-// Terms   Distribution interpolate linearly between the two nearest ranks: rank (n - 1) * q, as numpy does by default.
+// Terms   Distributions interpolate linearly between the two nearest ranks: rank (n - 1) * q, as numpy does by default.
 //         A hit is a leading block that an earlier request brought (an infinite cache, prefix semantics, requests in
 //         order); the denominator is every block id of the request, a partial last one included.
 //         Windows are 10 s of the times in the file, from zero to the last arrival, empty ones counted.
 // Empty   A figure the format cannot know is nullopt: sessions and blocks of a trace that lists none.
-// Source  The definitions that reproduce traces/baselines.md; docs/formats/traces.md repeats them.
+// Source  docs/formats/traces.md; shared_traces_test.cc holds the figures on the published traces.
 #pragma once
 
 #include <cstdint>

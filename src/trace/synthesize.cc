@@ -27,7 +27,7 @@ struct Quantile {
   double value;
 };
 
-// Source of the figures without another one: traces/baselines.md, mooncake_conversation.
+// Source of the figures without another one: measured on the Mooncake conversation trace; docs/formats/traces.md lists them.
 constexpr std::uint32_t kRequests = 12'031;
 constexpr std::uint32_t kBlockTokens = 512;
 constexpr double kRequestsPerS = 3.40;
