@@ -3,6 +3,8 @@
 #include <fstream>
 #include <map>
 
+#include "base/checksum.h"
+#include "kv/little_endian.h"
 #include "tier/nvme_harness.h"
 
 namespace tiercel {
@@ -303,6 +305,64 @@ TEST(NvmeRestart, ADamagedSuperblockIsReplacedOnlyByAStartThatEmpties) {
   const auto opened = NvmeTier::open(harness.disk(), harness.directory(), options);
   ASSERT_TRUE(opened) << opened.error().what;
   EXPECT_TRUE(opened->recovered.segments.empty());
+}
+
+TEST(NvmeRestart, AReplayNeverEmptiesTheStoreOfACacheNorTheOtherWayRound) {
+  for (const StorePurpose owner : {StorePurpose::cache, StorePurpose::replay}) {
+    NvmeHarness harness;
+    harness.close();
+    const std::string directory = harness.directory() + "-" + store_purpose_name(owner);
+    NvmeOptions options = harness.options();
+    options.geometry.purpose = owner;
+    {
+      const auto made = NvmeTier::open(harness.disk(), directory, options);
+      ASSERT_TRUE(made) << made.error().what;
+    }
+    const auto superblock = *read_file(harness.disk(), directory + "/store.meta", 4096);
+    EXPECT_EQ(superblock[12], owner == StorePurpose::cache ? std::byte{1} : std::byte{3});
+    const std::string segment = directory + "/" + segment_file_name(0);
+    std::ofstream(segment) << "years of cache";
+    options.geometry.purpose =
+        owner == StorePurpose::cache ? StorePurpose::replay : StorePurpose::cache;
+    for (const StoreStart start : {StoreStart::recover, StoreStart::empty}) {
+      options.start = start;
+      const auto opened = NvmeTier::open(harness.disk(), directory, options);
+      ASSERT_FALSE(opened);
+      EXPECT_EQ(opened.error().code, Errc::invalid);
+      EXPECT_NE(opened.error().what.find(directory), std::string::npos) << opened.error().what;
+      EXPECT_NE(opened.error().what.find("another directory"), std::string::npos);
+      EXPECT_TRUE(std::filesystem::exists(segment));
+      EXPECT_EQ(*read_file(harness.disk(), directory + "/store.meta", 4096), superblock);
+    }
+    options.geometry.purpose = owner;  // The owner may, also empty.
+    EXPECT_TRUE(NvmeTier::open(harness.disk(), directory, options));
+    EXPECT_FALSE(std::filesystem::exists(segment));
+  }
+}
+
+TEST(NvmeRestart, AReplayDoesNotReplaceADamagedSuperblockAndNobodyOpensUnknownFlags) {
+  NvmeHarness harness;
+  harness.close();
+  const auto original = *read_file(harness.disk(), harness.directory() + "/store.meta", 4096);
+  NvmeOptions options = harness.options();
+  options.start = StoreStart::empty;
+  auto page = original;
+  page[60] ^= std::byte{1};
+  ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
+  options.geometry.purpose = StorePurpose::replay;
+  EXPECT_EQ(NvmeTier::open(harness.disk(), harness.directory(), options).error().code,
+            Errc::corrupt);
+  options.geometry.purpose = StorePurpose::cache;
+  for (const std::byte flags : {std::byte{0}, std::byte{5}, std::byte{0x81}}) {
+    page = original;
+    page[12] = flags;
+    put_number<std::uint64_t>(page, 56, checksum64(std::span(page).first(56)));
+    ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
+    const auto opened = NvmeTier::open(harness.disk(), harness.directory(), options);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::invalid);
+    EXPECT_NE(opened.error().what.find("flags"), std::string::npos) << opened.error().what;
+  }
 }
 
 TEST(NvmeRestart, LeftOversOfACrashedStartAreCleanedUp) {
