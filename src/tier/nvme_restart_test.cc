@@ -6,6 +6,7 @@
 #include "base/checksum.h"
 #include "kv/little_endian.h"
 #include "tier/nvme_harness.h"
+#include "tier/store_reader.h"
 
 namespace tiercel {
 namespace {
@@ -118,12 +119,59 @@ TEST(NvmeRestart, AFlippedBitInTheHeaderIsCoveredByTheFooter) {
   harness.reopen();
   harness.close();
   harness.flip_bit_at(0, 40);
-  expect_found(harness, harness.reopen(), written);
+  const Recovered& by_footer = harness.reopen();
+  EXPECT_EQ(by_footer.rescued_segments, 1U);
+  EXPECT_TRUE(by_footer.segments[0].sealed);
+  expect_found(harness, by_footer, written);
+  EXPECT_EQ(harness.reopen().rescued_segments, 0U) << "its header was repaired";
   harness.close();
+  harness.flip_bit_at(0, 40);
   harness.flip_bit_at(0, NvmeHarness::kSegmentBytes - 20);
-  const Recovered& recovered = harness.reopen();  // Both gone: the segment is, and says so.
-  EXPECT_EQ(recovered.dropped_segments, 1U);
-  EXPECT_TRUE(recovered.segments.empty());
+  const Recovered& recovered = harness.reopen();  // Both gone: the records tell.
+  EXPECT_EQ(recovered.rescued_segments, 1U);
+  EXPECT_EQ(recovered.dropped_segments, 0U);
+  expect_found(harness, recovered, written);
+}
+
+TEST(NvmeRestart, ABadHeaderPageLosesNoSyncedRecordOfAnUnsealedSegment) {
+  for (const bool blank : {true, false}) {
+    SCOPED_TRACE(blank ? "header page zeroed" : "one padding byte flipped");
+    NvmeHarness harness;
+    const Written written = write_records(harness, 20);
+    harness.commit();
+    harness.close();
+    if (blank) {
+      harness.zero_page(0, 0);
+    } else {
+      harness.flip_bit_at(0, 3000);
+    }
+    const auto report = read_store(harness.disk(), harness.directory(), StoreReading::verify);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->damaged, 1U);
+    EXPECT_EQ(report->records, 20U);
+    EXPECT_NE(fmt::format("{}", fmt::join(report->complaints, "\n")).find("header damaged"),
+              std::string::npos);
+    const Recovered& recovered = harness.reopen();
+    EXPECT_EQ(recovered.rescued_segments, 1U);
+    expect_found(harness, recovered, written);
+    harness.close();
+    EXPECT_EQ(read_store(harness.disk(), harness.directory(), StoreReading::verify)->damaged, 0U);
+  }
+}
+
+TEST(NvmeRestart, WithoutAHeaderTheLatestLifeCountsNotThatOfAnOldFooter) {
+  NvmeHarness harness;
+  write_records(harness, 40);
+  harness.commit();
+  harness.reopen();  // Writes the footer of the first life.
+  ASSERT_EQ(harness.run_one({.type = OpType::reclaim, .place = {.segment = 0}}).outcome,
+            Outcome::delivered);
+  harness.log().start_segment(0);
+  const Written fresh = write_records(harness, 3, 500);
+  harness.commit();
+  harness.close();
+  harness.zero_page(0, 0);
+  expect_found(harness, harness.reopen(), fresh);
 }
 
 TEST(NvmeRestart, ATornTailIsDroppedAndADamagedMiddleHidesNothingBehindIt) {
