@@ -59,7 +59,8 @@ Result<void> DriveExecutor::set_up(Disk& disk) {
   if (core.cold) {
     cold_options.geometry = {.capacity_bytes = options_.scaled.cold_bytes,
                              .segment_bytes = core.cold->geometry.segment_bytes,
-                             .record_bytes_max = options_.scaled.record_bytes};
+                             .record_bytes_max = options_.scaled.record_bytes,
+                             .purpose = StorePurpose::replay};  // Never the store of a cache.
     cold_options.start = StoreStart::empty;
     cold_options.clock = &clock_;
     cold_options.queue_ops_max = core.cold->staging_bytes / options_.scaled.record_bytes + 65536;

@@ -134,6 +134,15 @@ class NvmeHarness final : public TierHarness {
     ::close(file);
   }
 
+  void zero_page(std::uint32_t segment, std::uint64_t offset) {
+    const int file = ::open(segment_path(segment).c_str(), O_RDWR);
+    const std::array<char, kPageBytes> zeros{};
+    EXPECT_EQ(::pwrite(file, zeros.data(), zeros.size(), static_cast<off_t>(offset)),
+              static_cast<ssize_t>(zeros.size()));
+    ::fsync(file);
+    ::close(file);
+  }
+
  private:
   const IoEngine engine_;
   TemporaryDirectory temporary_;

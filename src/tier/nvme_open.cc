@@ -104,7 +104,8 @@ Result<Recovered> NvmeTier::recover() {
       stats_.bytes_read += scan.bytes_read;
     }
     recovered.torn += scan.torn;
-    if (scan.state == SegmentState::free && scan.header_damaged) ++recovered.dropped_segments;
+    if (scan.header_damaged)
+      ++(scan.records.empty() ? recovered.dropped_segments : recovered.rescued_segments);
     next_sequence_ = std::max(next_sequence_, scan.life.sequence + 1);
     if (scan.records.empty()) continue;
     Segment& segment = segments_[index];
@@ -126,6 +127,7 @@ Result<Recovered> NvmeTier::recover() {
            .token_count = entry.token_count,
            .place = {.segment = index, .offset = entry.offset, .bytes = entry.bytes}});
     }
+    if (scan.header_damaged) TIERCEL_TRY_VOID(repair_header(index, scan.life));
     if (!found.sealed) {
       TIERCEL_TRY_VOID(close_recovered(index, {.store = superblock().store,
                                                .segment = index,
@@ -137,6 +139,23 @@ Result<Recovered> NvmeTier::recover() {
   }
   std::ranges::sort(recovered.segments, {}, &RecoveredSegment::sequence);
   return recovered;
+}
+
+// So that the next open need not look for the life in the records again.
+Result<void> NvmeTier::repair_header(std::uint32_t index, const SegmentLife& life) {
+  File& file = *directory_->segment_file(index);
+  const std::span<std::byte> page = options_.staging.first(kPageBytes);
+  encode_segment_header({.store = superblock().store,
+                         .segment = index,
+                         .life = life,
+                         .segment_bytes = superblock().segment_bytes},
+                        page);
+  TIERCEL_TRY_VOID(file.write(0, page));
+  {
+    const MutexLock lock(mutex_);
+    stats_.bytes_format += page.size();
+  }
+  return file.sync();
 }
 
 // What was found by walking may never have been synced: it is now, and only then gets a footer that says so.

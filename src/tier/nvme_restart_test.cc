@@ -3,7 +3,10 @@
 #include <fstream>
 #include <map>
 
+#include "base/checksum.h"
+#include "kv/little_endian.h"
 #include "tier/nvme_harness.h"
+#include "tier/store_reader.h"
 
 namespace tiercel {
 namespace {
@@ -116,12 +119,59 @@ TEST(NvmeRestart, AFlippedBitInTheHeaderIsCoveredByTheFooter) {
   harness.reopen();
   harness.close();
   harness.flip_bit_at(0, 40);
-  expect_found(harness, harness.reopen(), written);
+  const Recovered& by_footer = harness.reopen();
+  EXPECT_EQ(by_footer.rescued_segments, 1U);
+  EXPECT_TRUE(by_footer.segments[0].sealed);
+  expect_found(harness, by_footer, written);
+  EXPECT_EQ(harness.reopen().rescued_segments, 0U) << "its header was repaired";
   harness.close();
+  harness.flip_bit_at(0, 40);
   harness.flip_bit_at(0, NvmeHarness::kSegmentBytes - 20);
-  const Recovered& recovered = harness.reopen();  // Both gone: the segment is, and says so.
-  EXPECT_EQ(recovered.dropped_segments, 1U);
-  EXPECT_TRUE(recovered.segments.empty());
+  const Recovered& recovered = harness.reopen();  // Both gone: the records tell.
+  EXPECT_EQ(recovered.rescued_segments, 1U);
+  EXPECT_EQ(recovered.dropped_segments, 0U);
+  expect_found(harness, recovered, written);
+}
+
+TEST(NvmeRestart, ABadHeaderPageLosesNoSyncedRecordOfAnUnsealedSegment) {
+  for (const bool blank : {true, false}) {
+    SCOPED_TRACE(blank ? "header page zeroed" : "one padding byte flipped");
+    NvmeHarness harness;
+    const Written written = write_records(harness, 20);
+    harness.commit();
+    harness.close();
+    if (blank) {
+      harness.zero_page(0, 0);
+    } else {
+      harness.flip_bit_at(0, 3000);
+    }
+    const auto report = read_store(harness.disk(), harness.directory(), StoreReading::verify);
+    ASSERT_TRUE(report);
+    EXPECT_EQ(report->damaged, 1U);
+    EXPECT_EQ(report->records, 20U);
+    EXPECT_NE(fmt::format("{}", fmt::join(report->complaints, "\n")).find("header damaged"),
+              std::string::npos);
+    const Recovered& recovered = harness.reopen();
+    EXPECT_EQ(recovered.rescued_segments, 1U);
+    expect_found(harness, recovered, written);
+    harness.close();
+    EXPECT_EQ(read_store(harness.disk(), harness.directory(), StoreReading::verify)->damaged, 0U);
+  }
+}
+
+TEST(NvmeRestart, WithoutAHeaderTheLatestLifeCountsNotThatOfAnOldFooter) {
+  NvmeHarness harness;
+  write_records(harness, 40);
+  harness.commit();
+  harness.reopen();  // Writes the footer of the first life.
+  ASSERT_EQ(harness.run_one({.type = OpType::reclaim, .place = {.segment = 0}}).outcome,
+            Outcome::delivered);
+  harness.log().start_segment(0);
+  const Written fresh = write_records(harness, 3, 500);
+  harness.commit();
+  harness.close();
+  harness.zero_page(0, 0);
+  expect_found(harness, harness.reopen(), fresh);
 }
 
 TEST(NvmeRestart, ATornTailIsDroppedAndADamagedMiddleHidesNothingBehindIt) {
@@ -303,6 +353,64 @@ TEST(NvmeRestart, ADamagedSuperblockIsReplacedOnlyByAStartThatEmpties) {
   const auto opened = NvmeTier::open(harness.disk(), harness.directory(), options);
   ASSERT_TRUE(opened) << opened.error().what;
   EXPECT_TRUE(opened->recovered.segments.empty());
+}
+
+TEST(NvmeRestart, AReplayNeverEmptiesTheStoreOfACacheNorTheOtherWayRound) {
+  for (const StorePurpose owner : {StorePurpose::cache, StorePurpose::replay}) {
+    NvmeHarness harness;
+    harness.close();
+    const std::string directory = harness.directory() + "-" + store_purpose_name(owner);
+    NvmeOptions options = harness.options();
+    options.geometry.purpose = owner;
+    {
+      const auto made = NvmeTier::open(harness.disk(), directory, options);
+      ASSERT_TRUE(made) << made.error().what;
+    }
+    const auto superblock = *read_file(harness.disk(), directory + "/store.meta", 4096);
+    EXPECT_EQ(superblock[12], owner == StorePurpose::cache ? std::byte{1} : std::byte{3});
+    const std::string segment = directory + "/" + segment_file_name(0);
+    std::ofstream(segment) << "years of cache";
+    options.geometry.purpose =
+        owner == StorePurpose::cache ? StorePurpose::replay : StorePurpose::cache;
+    for (const StoreStart start : {StoreStart::recover, StoreStart::empty}) {
+      options.start = start;
+      const auto opened = NvmeTier::open(harness.disk(), directory, options);
+      ASSERT_FALSE(opened);
+      EXPECT_EQ(opened.error().code, Errc::invalid);
+      EXPECT_NE(opened.error().what.find(directory), std::string::npos) << opened.error().what;
+      EXPECT_NE(opened.error().what.find("another directory"), std::string::npos);
+      EXPECT_TRUE(std::filesystem::exists(segment));
+      EXPECT_EQ(*read_file(harness.disk(), directory + "/store.meta", 4096), superblock);
+    }
+    options.geometry.purpose = owner;  // The owner may, also empty.
+    EXPECT_TRUE(NvmeTier::open(harness.disk(), directory, options));
+    EXPECT_FALSE(std::filesystem::exists(segment));
+  }
+}
+
+TEST(NvmeRestart, AReplayDoesNotReplaceADamagedSuperblockAndNobodyOpensUnknownFlags) {
+  NvmeHarness harness;
+  harness.close();
+  const auto original = *read_file(harness.disk(), harness.directory() + "/store.meta", 4096);
+  NvmeOptions options = harness.options();
+  options.start = StoreStart::empty;
+  auto page = original;
+  page[60] ^= std::byte{1};
+  ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
+  options.geometry.purpose = StorePurpose::replay;
+  EXPECT_EQ(NvmeTier::open(harness.disk(), harness.directory(), options).error().code,
+            Errc::corrupt);
+  options.geometry.purpose = StorePurpose::cache;
+  for (const std::byte flags : {std::byte{0}, std::byte{5}, std::byte{0x81}}) {
+    page = original;
+    page[12] = flags;
+    put_number<std::uint64_t>(page, 56, checksum64(std::span(page).first(56)));
+    ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
+    const auto opened = NvmeTier::open(harness.disk(), harness.directory(), options);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::invalid);
+    EXPECT_NE(opened.error().what.find("flags"), std::string::npos) << opened.error().what;
+  }
 }
 
 TEST(NvmeRestart, LeftOversOfACrashedStartAreCleanedUp) {

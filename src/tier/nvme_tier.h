@@ -75,7 +75,9 @@ struct Recovered {
   std::vector<RecoveredSegment>
       segments;  // In order of sequence: a later record of a key stands for an earlier one.
   std::uint64_t torn = 0;              // Damaged records passed over.
-  std::uint64_t dropped_segments = 0;  // Files whose header and footer were both damaged.
+  std::uint64_t dropped_segments = 0;  // Files with a damaged header in which nothing was found.
+  std::uint64_t rescued_segments =
+      0;  // The same, but records were found, and the header is good again.
   std::uint64_t epoch = 0;
   double open_s = 0;
 };
@@ -147,6 +149,7 @@ class NvmeTier final : public Tier {
   NvmeTier(Disk& disk, const NvmeOptions& options);
   Result<void> set_up(const std::string& directory);
   Result<Recovered> recover();
+  Result<void> repair_header(std::uint32_t index, const SegmentLife& life);
   Result<void> close_recovered(std::uint32_t index, const Footer& footer);
 
   // nvme_tier.cc: what is asked, and in which order it may happen.

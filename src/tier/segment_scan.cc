@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "base/check.h"
 #include "kv/record.h"
@@ -28,16 +29,16 @@ class Scanner {
       scan_.footer_damaged = true;
       complain(footer_error_);
     }
-    if (has_footer_ && header && footer_.life != header->life)
-      has_footer_ = false;  // Of an earlier life.
     if (header) {
       scan_.life = header->life;
-    } else if (has_footer_) {
-      scan_.life = footer_.life;  // The header page is lost, but the footer says the same.
-      complain("the segment header is damaged; the footer stands in for it");
     } else {
-      return std::move(scan_);
+      TIERCEL_TRY_VOID(find_life());
+      if (has_footer_ && !is_later(scan_.life, footer_.life)) scan_.life = footer_.life;
+      if (scan_.life.sequence == 0) return std::move(scan_);  // Nothing of ours in it.
+      scan_.header_damaged = true;
+      complain("header damaged; footer and place echoes of the records stand in for it");
     }
+    if (has_footer_ && footer_.life != scan_.life) has_footer_ = false;  // Of an earlier life.
     if (has_footer_ && !options_.walk_always) {
       scan_.state = SegmentState::sealed;
       scan_.data_end = footer_.data_end;
@@ -47,12 +48,19 @@ class Scanner {
     complaints_before_walk_ = scan_.complaints;
     TIERCEL_TRY_VOID(walk(has_footer_ ? footer_.data_end : options_.segment_bytes));
     scan_.state = SegmentState::open;
-    if (has_footer_) compare_with_footer();
+    if (has_footer_) {
+      scan_.holes = 0;  // The footer tells what was there.
+      compare_with_footer();
+    }
     if (!has_footer_ && scan_.records.empty() && scan_.torn == 0) scan_.state = SegmentState::free;
     return std::move(scan_);
   }
 
  private:
+  static bool is_later(const SegmentLife& life, const SegmentLife& than) {
+    return std::tie(life.sequence, life.epoch) > std::tie(than.sequence, than.epoch);
+  }
+
   void complain(std::string sentence) {
     if (scan_.complaints.size() < kComplaintsMax) {
       scan_.complaints.push_back(fmt::format("segment {}: {}", segment_, sentence));
@@ -143,14 +151,50 @@ class Scanner {
     return buffer_.subspan(offset - window_first_, bytes);
   }
 
+  // The place echo of this store, this segment and this very offset in a page, of any life.
+  std::optional<PlaceEcho> echo_here(std::span<const std::byte> page, std::uint64_t offset) const {
+    const auto echo = parse_place_echo(placement_area(page));
+    if (!echo || echo->store != options_.store || echo->segment != segment_ ||
+        echo->offset != offset) {
+      return std::nullopt;
+    }
+    return *echo;
+  }
+
+  // Without a header: the latest life that any record of the segment tells of.
+  Result<void> find_life() {
+    window_first_ = window_end_ = 0;
+    const std::uint64_t end = options_.segment_bytes;
+    for (std::uint64_t offset = kSegmentHeaderBytes; offset < end; offset += kPageBytes) {
+      TIERCEL_TRY(const auto page, window(offset, kPageBytes, end));
+      const auto echo = echo_here(page, offset);
+      if (echo && is_later(echo->life, scan_.life)) scan_.life = echo->life;
+    }
+    return {};
+  }
+
+  // A record at `offset` follows what ends at `hole_from_`: where a record in between is damaged, that was told already; where
+  // one of an earlier life begins, this life never wrote there.
+  void note_hole(std::uint64_t offset) {
+    if (offset > hole_from_ && !hole_told_) {
+      ++scan_.holes;
+      complain(fmt::format("offset {}: {} bytes without a record before that at {}", hole_from_,
+                           offset - hole_from_, offset));
+    }
+    hole_told_ = false;
+  }
+
   Result<void> walk(std::uint64_t end) {
     window_first_ = window_end_ = 0;
+    hole_from_ = kSegmentHeaderBytes;
     for (std::uint64_t offset = kSegmentHeaderBytes; offset + kPageBytes <= end;) {
       TIERCEL_TRY(const auto page, window(offset, kPageBytes, end));
       const auto echo = parse_place_echo(placement_area(std::span<const std::byte>(page)));
       const PlaceEcho expected{
           .store = options_.store, .segment = segment_, .offset = offset, .life = scan_.life};
       if (!echo && peek_head_bytes(page)) damaged(offset, echo.error());
+      if (offset == hole_from_ && echo_here(page, offset) && echo->life != scan_.life)
+        hole_told_ = true;
       if (!echo ||
           *echo != expected) {  // The middle of a damaged record, an earlier life, or nothing.
         offset += kPageBytes;
@@ -181,6 +225,7 @@ class Scanner {
     const std::span<const std::byte> body = bytes.subspan(*head_bytes);
     if (const auto good = verify_chunks(*head, std::span(&body, 1)); !good)
       return damaged(offset, good.error());
+    note_hole(offset);
     scan_.records.push_back({.key = head->key,
                              .parent = head->parent,
                              .prefix = head->prefix,
@@ -190,12 +235,13 @@ class Scanner {
                              .offset = offset,
                              .bytes = length,
                              .head_checksum = head_checksum(bytes)});
-    scan_.data_end = offset + length;
+    hole_from_ = scan_.data_end = offset + length;
     return length;
   }
 
   std::uint64_t damaged(std::uint64_t offset, const Error& error) {
     ++scan_.torn;
+    hole_told_ = true;
     complain(fmt::format("offset {}: {}", offset, error.what));
     return 0;
   }
@@ -211,6 +257,8 @@ class Scanner {
   std::vector<std::string> complaints_before_walk_;
   Footer footer_;
   std::uint64_t window_first_ = 0, window_end_ = 0;
+  std::uint64_t hole_from_ = kSegmentHeaderBytes;  // End of the last record.
+  bool hole_told_ = false;
 };
 
 }  // namespace

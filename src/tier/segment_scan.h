@@ -3,7 +3,9 @@
 // Law     Only records of the segment's present life that verify are found. Where a record is damaged (a torn write, a flipped
 //         bit) the walk goes on page by page until the next good head: one lost record never hides those behind it.
 //         A good footer is trusted without reading records: it is written only after they are durable.
-// Cost    Footer: two reads. Walk: the whole segment once.
+//         A blank or damaged header hides nothing either: the segment's life is then the highest that a place echo, valid at
+//         its own offset, or the footer tells of.
+// Cost    Footer: two reads. Walk: the whole segment once. Without a header: all of it once more.
 // Threads One thread.
 #pragma once
 
@@ -36,8 +38,10 @@ struct SegmentScan {
   std::uint64_t data_end = kSegmentHeaderBytes;
   std::vector<FooterEntry> records;  // By offset.
   std::uint64_t torn = 0;            // Damaged records of this life.
-  bool header_damaged = false;       // Neither blank nor good; with no footer, the segment is lost.
-  bool footer_damaged = false;       // There is one of this life, but not as it was written.
+  std::uint64_t holes =
+      0;  // Of a walk without footer: places before a record where one is missing untold.
+  bool header_damaged = false;  // Not good, and not blank in a segment without records.
+  bool footer_damaged = false;  // There is one of this life, but not as it was written.
   // What verify tells of it, one sentence each; at most kComplaintsMax.
   std::vector<std::string> complaints;
   std::uint64_t bytes_read = 0;

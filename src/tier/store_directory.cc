@@ -17,6 +17,9 @@ constexpr std::string_view kMagic = "TIERSTOR";
 constexpr const char* kTemporaryName = "store.meta.tmp";
 constexpr std::uint32_t kSegmentsMax = 1U << 20;
 
+constexpr std::uint32_t kFlagChecksums = 1;  // Always set.
+constexpr std::uint32_t kFlagReplay = 2;     // StorePurpose::replay; clear: cache.
+
 StoreUuid new_uuid() {
   std::random_device source;
   StoreUuid uuid;
@@ -31,19 +34,35 @@ bool counts_as_empty(const std::vector<std::string>& names) {
   });
 }
 
-// A damaged superblock of ours is no reason to refuse a start that throws everything away.
-bool may_replace(const Error& error, StoreStart start) {
-  return error.code == Errc::corrupt && start == StoreStart::empty;
+// A damaged superblock of ours is no reason to refuse a start that throws everything away. But a replay cannot know then
+// whose store it would throw away.
+bool may_replace(const Error& error, const StoreGeometry& geometry, StoreStart start) {
+  return error.code == Errc::corrupt && start == StoreStart::empty &&
+         geometry.purpose == StorePurpose::cache;
+}
+
+Result<void> check_purpose(const std::string& path, StorePurpose found, StorePurpose wanted) {
+  if (found == wanted) return {};
+  return fail(
+      Errc::invalid,
+      fmt::format("{} holds the store of a {}, and this is a {}: nothing in it was touched; "
+                  "give another directory, or remove this one if it is not needed any more",
+                  path, store_purpose_name(found), store_purpose_name(wanted)));
 }
 
 }  // namespace
+
+const char* store_purpose_name(StorePurpose purpose) {
+  return purpose == StorePurpose::replay ? "replay" : "cache";
+}
 
 std::vector<std::byte> encode_superblock(const Superblock& superblock) {
   std::vector<std::byte> page(kPageBytes);
   const std::span<std::byte> out(page);
   put_magic(out, kMagic);
   put_number<std::uint32_t>(out, 8, kStoreVersion);
-  put_number<std::uint32_t>(out, 12, 1);  // Flags: bit 0 = records carry checksums.
+  put_number<std::uint32_t>(
+      out, 12, kFlagChecksums | (superblock.purpose == StorePurpose::replay ? kFlagReplay : 0));
   put_bytes(out, 16, superblock.store);
   put_number<std::uint64_t>(out, 32, superblock.segment_bytes);
   put_number<std::uint64_t>(out, 40, superblock.record_bytes_max);
@@ -70,10 +89,19 @@ Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
                 "store.meta: checksum does not match; without it nothing in the store can be "
                 "trusted, empty it");
   }
-  const Superblock superblock{.store = get_bytes<16>(bytes, 16),
-                              .segment_bytes = get_number<std::uint64_t>(bytes, 32),
-                              .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
-                              .epoch = get_number<std::uint64_t>(bytes, 48)};
+  const auto flags = get_number<std::uint32_t>(bytes, 12);
+  if ((flags & kFlagChecksums) == 0 || (flags & ~(kFlagChecksums | kFlagReplay)) != 0) {
+    return fail(Errc::invalid,
+                fmt::format("store.meta has the flags {:#x}, which this build does not know; use a "
+                            "newer build",
+                            flags));
+  }
+  const Superblock superblock{
+      .store = get_bytes<16>(bytes, 16),
+      .segment_bytes = get_number<std::uint64_t>(bytes, 32),
+      .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
+      .epoch = get_number<std::uint64_t>(bytes, 48),
+      .purpose = (flags & kFlagReplay) != 0 ? StorePurpose::replay : StorePurpose::cache};
   if (superblock.segment_bytes % kPageBytes != 0 ||
       superblock.record_bytes_max >
           superblock.segment_bytes / kSegmentRecordsMin ||  // Or the next line wraps.
@@ -126,7 +154,8 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
   std::unique_ptr<StoreDirectory> store(new StoreDirectory(disk, path, geometry.capacity_bytes));
   if (names && std::ranges::find(*names, kSuperblockName) != names->end()) {
     const auto superblock = read_superblock(disk, path);
-    if (!superblock && !may_replace(superblock.error(), start)) return superblock.error();
+    if (!superblock && !may_replace(superblock.error(), geometry, start)) return superblock.error();
+    if (superblock) TIERCEL_TRY_VOID(check_purpose(path, superblock->purpose, geometry.purpose));
   }
   TIERCEL_TRY_VOID(disk.make_directory(path));
   TIERCEL_TRY(store->lock_,
@@ -141,11 +170,15 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
 Result<void> StoreDirectory::load_or_create(const StoreGeometry& geometry, StoreStart start) {
   // Read again under the lock: the epoch may have moved since.
   const auto found = read_superblock(disk_, path_);
-  if (!found && !may_replace(found.error(), start)) {
+  if (!found && !may_replace(found.error(), geometry, start)) {
     const auto names = disk_.list(path_);
     if (!names || !counts_as_empty(*names)) return found.error();
   }
-  if (found) superblock_ = *found;
+  if (found) {
+    TIERCEL_TRY_VOID(check_purpose(path_, found->purpose, geometry.purpose));
+    superblock_ = *found;
+  }
+  superblock_.purpose = geometry.purpose;
   const bool fresh = !found || start == StoreStart::empty;
   if (fresh) {
     if (!found) superblock_.store = new_uuid();

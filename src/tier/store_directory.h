@@ -4,7 +4,8 @@
 //         store.meta        superblock, one page: magic, version, name of the store, geometry, epoch; replaced by rename
 //         segment-00000001  segment files (tier/segment_format.h), preallocated at first use, reused in place
 // Epoch   Bumped durably by every open for writing, so that lives of segments are never named twice.
-// Refuses A directory that is not empty and holds no superblock of ours, a newer format, another geometry: untouched.
+// Refuses A directory that is not empty and holds no superblock of ours, a newer format, another geometry, a store that was
+//         made for another purpose, even where it would be emptied: untouched.
 // Cap     Never more than capacity_bytes of physical bytes: a segment is reserved (fallocate) before it is written, and
 //         what the file system really took is counted.
 // Threads One thread.
@@ -25,17 +26,22 @@ inline constexpr std::uint32_t kStoreVersion = 1;
 inline constexpr const char* kSuperblockName = "store.meta";
 inline constexpr const char* kStoreLockName = "lock";
 
+// Who owns what is in the store: a replay empties its store at every start, so it must never be given that of a cache.
+enum class StorePurpose : std::uint8_t { cache, replay };
+const char* store_purpose_name(StorePurpose purpose);
+
 struct Superblock {
   StoreUuid store{};
   std::uint64_t segment_bytes = 0;
   std::uint64_t record_bytes_max = 0;
   std::uint64_t epoch = 0;
+  StorePurpose purpose = StorePurpose::cache;
 
   bool operator==(const Superblock&) const = default;
 };
 
 std::vector<std::byte> encode_superblock(const Superblock& superblock);
-// Errors: invalid  not ours, or of a newer version; corrupt  ours, but damaged.
+// Errors: invalid  not ours, of a newer version, or with flags that this build does not know; corrupt  ours, but damaged.
 Result<Superblock> parse_superblock(std::span<const std::byte> bytes);
 
 enum class StoreStart : std::uint8_t {
@@ -47,6 +53,7 @@ struct StoreGeometry {
   std::uint64_t capacity_bytes = 0;
   std::uint64_t segment_bytes = 0;     // 0: as the store that is there.
   std::uint64_t record_bytes_max = 0;  // 0: as the store that is there.
+  StorePurpose purpose = StorePurpose::cache;
 };
 
 class StoreDirectory {

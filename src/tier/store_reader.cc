@@ -7,11 +7,15 @@
 namespace tiercel {
 namespace {
 
+constexpr std::size_t kMissingComplaintsMax =
+    1000;  // A stray segment-00999999 must not fill the screen.
+
 Result<void> read_segment(Disk& disk, const std::string& path, const ScanOptions& options,
                           std::uint32_t segment, std::span<std::byte> buffer, StoreReport& report) {
   TIERCEL_TRY(const auto file, disk.open(path, {.direct = true}));
   TIERCEL_TRY(const FileStatus status, file->status());
   report.physical_bytes += status.allocated_bytes;
+  report.segment_numbers.push_back(segment);
   if (status.bytes != options.segment_bytes) {
     ++report.damaged;
     report.complaints.push_back(fmt::format("segment {}: its file has {} bytes instead of {}",
@@ -22,11 +26,25 @@ Result<void> read_segment(Disk& disk, const std::string& path, const ScanOptions
   report.bytes_read += scan.bytes_read;
   report.records += scan.records.size();
   for (const FooterEntry& record : scan.records) report.record_bytes += record.bytes;
-  report.damaged += scan.torn + (scan.header_damaged ? 1 : 0) + (scan.footer_damaged ? 1 : 0);
+  report.damaged +=
+      scan.torn + scan.holes + (scan.header_damaged ? 1 : 0) + (scan.footer_damaged ? 1 : 0);
   report.complaints.insert(report.complaints.end(), scan.complaints.begin(), scan.complaints.end());
   report.segments.push_back(
       {.segment = segment, .allocated_bytes = status.allocated_bytes, .scan = std::move(scan)});
   return {};
+}
+
+// Segments are first used in order of their numbers and keep their files, so a number that is passed over lost its file.
+void report_missing_files(StoreReport& report) {
+  std::uint32_t expected = 0;
+  for (const std::uint32_t segment : report.segment_numbers) {  // In order: names are sorted.
+    for (; expected < segment; ++expected) {
+      ++report.damaged;
+      if (report.complaints.size() < kMissingComplaintsMax)
+        report.complaints.push_back(fmt::format("segment {}: its file is missing", expected));
+    }
+    expected = segment + 1;
+  }
 }
 
 }  // namespace
@@ -62,6 +80,7 @@ Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading
       report.other_files.push_back(name);
     }
   }
+  report_missing_files(report);
   return report;
 }
 

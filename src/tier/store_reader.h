@@ -2,7 +2,8 @@
 //
 // inspect reads superblock, headers and footers, and walks segments without one. A store in use may be inspected: what is
 //         being written at the time may look torn, and `holder` says who writes.
-// verify  reads every byte of every record, header and footer, and compares footers with what lies on the disk. It keeps
+// verify  reads every byte of every record, header and footer, and compares footers with what lies on the disk; in a segment
+//         without footer it tells of holes between records, in the store of gaps in the numbers of its segments. It keeps
 //         writers out meanwhile, so a store in use is refused (busy).
 // Threads One thread.
 #pragma once
@@ -31,10 +32,12 @@ struct StoreReport {
   std::uint64_t records = 0;
   std::uint64_t record_bytes = 0;
   std::uint64_t damaged =
-      0;  // Records, headers, footers and files that are not as they were written.
+      0;  // Records, headers, footers and files that are not as they were written, or missing.
   std::vector<std::string>
       complaints;  // One sentence per damage, as far as kComplaintsMax per segment goes.
   std::vector<std::string> other_files;  // Neither ours nor touched.
+  std::vector<std::uint32_t>
+      segment_numbers;  // Of all segment files, those of a wrong length included.
   std::vector<SegmentReport> segments;
 };
 

@@ -95,6 +95,29 @@ TEST_F(StoreReaderTest, WhatACrashToreBeforeTheFooterIsNoDamageAfterTheNextOpen)
   EXPECT_EQ(report.records, 24U);
 }
 
+TEST_F(StoreReaderTest, AZeroedRecordHeadInAnUnsealedSegmentAndAMissingFileTurnVerifyRed) {
+  harness_.close();
+  for (const std::size_t lost : {20U, 22U}) {  // The first of its segment, and one in the middle.
+    SCOPED_TRACE(lost);
+    const Place& place = places_[lost];
+    const std::string path = harness_.segment_path(place.segment);
+    std::filesystem::copy_file(path, path + "-saved");
+    harness_.zero_page(place.segment, place.offset);
+    const StoreReport report = read(StoreReading::verify);
+    EXPECT_EQ(report.damaged, 1U);
+    EXPECT_EQ(report.records, 24U);
+    ASSERT_FALSE(report.complaints.empty());
+    EXPECT_NE(report.complaints[0].find("without a record"), std::string::npos);
+    std::filesystem::rename(path + "-saved", path);
+  }
+  EXPECT_EQ(read(StoreReading::verify).damaged, 0U);
+  std::filesystem::remove(harness_.segment_path(0));
+  const StoreReport report = read(StoreReading::verify);
+  EXPECT_EQ(report.damaged, 1U);
+  ASSERT_EQ(report.complaints.size(), 1U);
+  EXPECT_EQ(report.complaints[0], "segment 0: its file is missing");
+}
+
 TEST_F(StoreReaderTest, NoStoreATruncatedFileAndStrangersAreNamed) {
   const auto none =
       read_store(harness_.disk(), harness_.directory() + "/none", StoreReading::inspect);
