@@ -85,14 +85,15 @@ class Disk {
   virtual Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) = 0;
   virtual Result<std::unique_ptr<File>> open_directory(const std::string& path) = 0;  // For sync().
   virtual Result<void> make_directory(
-      const std::string& path) = 0;  // With its parents; one that exists is fine.
+      const std::string& path) = 0;  // With its parents, each durable; one that exists is fine.
   virtual Result<std::vector<std::string>> list(
       const std::string& path) = 0;  // Names, sorted, without . and ..
   virtual Result<void> rename(const std::string& from, const std::string& to) = 0;
   virtual Result<void> remove(const std::string& path) = 0;
   virtual Result<DiskSpace> space(const std::string& path) = 0;
 
-  // Takes the lock or fails with busy, which quotes the note of the holder. The lock of a process
+  // Takes the lock or fails with busy, which quotes the note of
+  // the last exclusive holder: it is the holder's own unless readers hold it now. The lock of a process
   // that died is free. An exclusive lock creates the file and leaves `note` in it; a shared one
   // only reads it, so it works on a read-only file system and keeps writers out.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path,

@@ -3,12 +3,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "io/posix_disk.h"
 #include "io/temporary_directory.h"
@@ -20,6 +23,37 @@ std::vector<std::byte> pattern(std::size_t bytes) {
   std::vector<std::byte> content(bytes);
   for (std::size_t i = 0; i < bytes; ++i) content[i] = static_cast<std::byte>(i * 7);
   return content;
+}
+
+// The paths that were synced, in order: this program's own fdatasync stands before the C library's.
+std::vector<std::string> synced_paths;
+const std::thread::id synced_by = std::this_thread::get_id();  // Queue threads are not asked.
+
+TEST(PosixDisk, EveryDirectoryItMakesIsMadeDurableInItsParent) {
+  const TemporaryDirectory directory;
+  PosixDisk disk;
+  synced_paths.clear();
+  ASSERT_TRUE(disk.make_directory(directory.path() + "/a/b/c"));
+  EXPECT_EQ(synced_paths, (std::vector<std::string>{directory.path(), directory.path() + "/a",
+                                                    directory.path() + "/a/b"}));
+  synced_paths.clear();
+  ASSERT_TRUE(disk.make_directory(directory.path() + "/a/b/c"));
+  EXPECT_TRUE(synced_paths.empty()) << "nothing was made";
+}
+
+TEST(PosixDisk, AFifoIsRefusedNotWaitedFor) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0644), 0);
+  ::alarm(10);  // Ends the program where it waits after all.
+  PosixDisk disk;
+  for (const OpenMode mode : {OpenMode{}, OpenMode{.write = true}, OpenMode{.direct = true}}) {
+    const auto opened = disk.open(path, mode);
+    ASSERT_FALSE(opened);
+    EXPECT_EQ(opened.error().code, Errc::invalid) << opened.error().what;
+  }
+  static_cast<void>(disk.lock_shared(path));
+  ::alarm(0);
 }
 
 TEST(PosixDisk, WritesReadsAndTellsWhatAFileTakes) {
@@ -139,5 +173,22 @@ TEST(PosixDisk, AFullDiskIsNoSpaceAndGivesBackWhatItTook) {
   EXPECT_EQ((*file)->status()->allocated_bytes, 0U);
 }
 
+void remember_sync(int descriptor) {
+  if (std::this_thread::get_id() != synced_by) return;
+  std::error_code error;
+  const auto path =
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), error);
+  if (!error) synced_paths.push_back(path.string());
+}
+
 }  // namespace
+
+void test_remember_sync(int descriptor);
+void test_remember_sync(int descriptor) { remember_sync(descriptor); }
+
 }  // namespace tiercel
+
+extern "C" int fdatasync(int descriptor) {
+  tiercel::test_remember_sync(descriptor);
+  return static_cast<int>(::syscall(SYS_fdatasync, descriptor));
+}

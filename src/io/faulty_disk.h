@@ -13,6 +13,7 @@
 namespace tiercel {
 
 struct FaultyDiskHooks {
+  std::function<void(const std::string& path)> on_open;
   // Looked at before a queued request is handed on; an error ends it without touching the disk.
   std::function<std::optional<Error>(const IoRequest&)> on_request;
   std::function<std::optional<Error>(const std::string& path, std::uint64_t bytes)> on_allocate;
@@ -26,6 +27,7 @@ class FaultyDisk final : public Disk {
   FaultyDiskHooks hooks;
 
   Result<std::unique_ptr<File>> open(const std::string& path, OpenMode mode) override {
+    if (hooks.on_open) hooks.on_open(path);
     return wrap(real_.open(path, mode));
   }
   Result<std::unique_ptr<File>> open_directory(const std::string& path) override {

@@ -34,6 +34,16 @@ IoAlignment direct_alignment(int descriptor) {
   return {.memory = 4096, .offset = 4096};
 }
 
+// Of a path as mkdir takes it, without a slash at its end.
+std::string parent_of(const std::string& path) {
+  const std::size_t slash = path.find_last_of('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// So that a FIFO or a terminal by the name of a file is refused and not waited for.
+constexpr int kNeverWait = O_NONBLOCK | O_NOCTTY;
+
 class FlockLock final : public FileLock {
  public:
   explicit FlockLock(int descriptor) : descriptor_(descriptor) {}
@@ -54,7 +64,7 @@ std::string read_note(int descriptor) {
 }
 
 Result<int> take_lock(const std::string& path, int open_flags, int operation) {
-  const int descriptor = ::open(path.c_str(), open_flags | O_CLOEXEC, 0644);
+  const int descriptor = ::open(path.c_str(), open_flags | O_CLOEXEC | kNeverWait, 0644);
   if (descriptor < 0) return posix_error("open", path, errno);
   int outcome = 0;
   do {
@@ -65,10 +75,10 @@ Result<int> take_lock(const std::string& path, int open_flags, int operation) {
   const std::string note = read_note(descriptor);
   ::close(descriptor);
   if (os_errno == EWOULDBLOCK) {
-    return fail(
-        Errc::busy,
-        fmt::format("{} is held by another process ({})", path, note.empty() ? "no note" : note),
-        os_errno);
+    return fail(Errc::busy,
+                fmt::format("{} is held by another process (last writer: {})", path,
+                            note.empty() ? "no note" : note),
+                os_errno);
   }
   return fail(Errc::unavailable, fmt::format("{}: this file system has no locks", path), os_errno);
 }
@@ -76,7 +86,8 @@ Result<int> take_lock(const std::string& path, int open_flags, int operation) {
 }  // namespace
 
 Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, OpenMode mode) {
-  int flags = O_CLOEXEC | (mode.write ? O_RDWR : O_RDONLY) | (mode.create ? O_CREAT : 0);
+  int flags =
+      O_CLOEXEC | kNeverWait | (mode.write ? O_RDWR : O_RDONLY) | (mode.create ? O_CREAT : 0);
   bool direct = mode.direct && options_.direct;
   int descriptor = ::open(path.c_str(), flags | (direct ? O_DIRECT : 0), 0644);
   if (descriptor < 0 && direct && errno == EINVAL) {
@@ -93,6 +104,12 @@ Result<std::unique_ptr<File>> PosixDisk::open(const std::string& path, OpenMode 
     ::close(descriptor);
     return fail(Errc::invalid, fmt::format("{} is not a regular file", path));
   }
+  const int status_flags = ::fcntl(descriptor, F_GETFL);
+  if (status_flags < 0 || ::fcntl(descriptor, F_SETFL, status_flags & ~O_NONBLOCK) != 0) {
+    const int os_errno = errno;
+    ::close(descriptor);
+    return posix_error("open", path, os_errno);
+  }
   return std::make_unique<PosixFile>(path, descriptor, direct,
                                      direct ? direct_alignment(descriptor) : IoAlignment{});
 }
@@ -106,8 +123,13 @@ Result<std::unique_ptr<File>> PosixDisk::open_directory(const std::string& path)
 Result<void> PosixDisk::make_directory(const std::string& path) {
   for (std::size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
     const std::string prefix = path.substr(0, end);
-    if (!prefix.empty() && ::mkdir(prefix.c_str(), 0755) != 0 && errno != EEXIST) {
-      return posix_error("make directory", prefix, errno);
+    if (!prefix.empty()) {
+      if (::mkdir(prefix.c_str(), 0755) == 0) {
+        TIERCEL_TRY(const auto parent, open_directory(parent_of(prefix)));
+        TIERCEL_TRY_VOID(parent->sync());  // Or a power cut takes it away with all that is in it.
+      } else if (errno != EEXIST) {
+        return posix_error("make directory", prefix, errno);
+      }
     }
     if (end == std::string::npos) break;
   }

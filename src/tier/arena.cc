@@ -20,7 +20,6 @@ namespace tiercel {
 namespace {
 
 constexpr std::uint64_t kHugePageBytes = 2 * kMiB;
-constexpr const char* kMm = "/sys/kernel/mm/";
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);
@@ -42,24 +41,27 @@ struct Choice {
   std::string reason;
 };
 
-// What this machine is set up for, before anything is mapped.
-Choice choose_pages(const ArenaOptions& options, std::uint64_t bytes) {
+// What this machine is set up for, before anything is mapped. `hugetlb_error`: why reserved huge pages were not to be had; empty
+// before they were tried.
+Choice choose_pages(const ArenaOptions& options, std::uint64_t bytes,
+                    const std::string& hugetlb_error) {
   if (!options.huge_pages) return {PageKind::small, "huge pages were switched off"};
   const std::string free_pages =
-      first_line(std::string(kMm) + "hugepages/hugepages-2048kB/free_hugepages");
+      first_line(options.settings + "/hugepages/hugepages-2048kB/free_hugepages");
   const std::uint64_t free_count =
       free_pages.empty() ? 0 : std::strtoull(free_pages.c_str(), nullptr, 10);
-  if (free_count * kHugePageBytes >= bytes) return {PageKind::hugetlb, ""};
+  if (hugetlb_error.empty() && free_count * kHugePageBytes >= bytes) return {PageKind::hugetlb, ""};
   std::string reason = fmt::format("hugetlb: {} of {} pages reserved and free (vm.nr_hugepages)",
                                    free_count, bytes / kHugePageBytes);
+  if (!hugetlb_error.empty()) reason += ", but " + hugetlb_error;
   const std::string shmem =
-      chosen(first_line(std::string(kMm) + "transparent_hugepage/shmem_enabled"));
+      chosen(first_line(options.settings + "/transparent_hugepage/shmem_enabled"));
   if (shmem == "advise" || shmem == "always" || shmem == "within_size" || shmem == "force")
     return {PageKind::shmem_thp, reason};
   reason += fmt::format("; shmem THP: shmem_enabled is {}", shmem);
   if (options.shareable) return {PageKind::small, reason};
   const std::string anonymous =
-      chosen(first_line(std::string(kMm) + "transparent_hugepage/enabled"));
+      chosen(first_line(options.settings + "/transparent_hugepage/enabled"));
   if (anonymous == "madvise" || anonymous == "always") return {PageKind::anonymous_thp, reason};
   return {PageKind::small, reason + fmt::format("; anonymous THP: enabled is {}", anonymous)};
 }
@@ -146,10 +148,27 @@ Arena::~Arena() {
 Result<std::unique_ptr<Arena>> Arena::create(const ArenaOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   const std::uint64_t bytes = align_up(std::max<std::uint64_t>(options.bytes, 1), kHugePageBytes);
-  const Choice choice = choose_pages(options, bytes);
+  Choice choice = choose_pages(options, bytes, "");
+  auto arena = map(options, choice.pages, bytes);
+  if (!arena && choice.pages == PageKind::hugetlb) {
+    choice = choose_pages(options, bytes, arena.error().what);
+    arena = map(options, choice.pages, bytes);
+  }
+  if (!arena) return arena;
+  ArenaReport& report = (*arena)->report_;
+  report.pages = choice.pages;
+  report.reason = choice.reason;
+  report.huge_bytes = huge_bytes_of((*arena)->base_, bytes);
+  report.warm_up_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return arena;
+}
+
+Result<std::unique_ptr<Arena>> Arena::map(const ArenaOptions& options, PageKind pages,
+                                          std::uint64_t bytes) {
   int descriptor = -1;
   void* base = MAP_FAILED;
-  if (choice.pages == PageKind::anonymous_thp) {
+  if (pages == PageKind::anonymous_thp) {
     // Mapped larger, then cut, so that it starts on a huge page.
     void* const wide = ::mmap(nullptr, bytes + kHugePageBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -162,8 +181,8 @@ Result<std::unique_ptr<Arena>> Arena::create(const ArenaOptions& options) {
       base = reinterpret_cast<void*>(aligned);
     }
   } else {
-    descriptor = ::memfd_create(
-        "tiercel", MFD_CLOEXEC | (choice.pages == PageKind::hugetlb ? MFD_HUGETLB : 0U));
+    descriptor =
+        ::memfd_create("tiercel", MFD_CLOEXEC | (pages == PageKind::hugetlb ? MFD_HUGETLB : 0U));
     if (descriptor < 0) return fail_errno("arena: memfd_create", errno);
     if (::ftruncate(descriptor, static_cast<off_t>(bytes)) == 0) {
       base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
@@ -179,18 +198,13 @@ Result<std::unique_ptr<Arena>> Arena::create(const ArenaOptions& options) {
   }
   std::unique_ptr<Arena> arena(
       new Arena(options, static_cast<std::byte*>(base), bytes, descriptor));
-  if (choice.pages == PageKind::shmem_thp || choice.pages == PageKind::anonymous_thp) {
+  if (pages == PageKind::shmem_thp || pages == PageKind::anonymous_thp) {
     ::madvise(base, bytes, MADV_HUGEPAGE);
   }
   if (!populate(arena->base_, bytes)) {
     return fail(Errc::no_space, fmt::format("arena: {} do not fit into this machine's memory",
                                             pretty_byte_size(bytes)));
   }
-  arena->report_.pages = choice.pages;
-  arena->report_.reason = choice.reason;
-  arena->report_.huge_bytes = huge_bytes_of(arena->base_, bytes);
-  arena->report_.warm_up_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return arena;
 }
 

@@ -5,7 +5,8 @@
 // Shape   One mapping; take() hands out its parts in order, each aligned to kArenaAlignment. A Handle names {arena,
 //         generation, offset}: another process finds the bytes by descriptor(), and a handle of an earlier life resolves to
 //         nothing.
-// Pages   What is tried, in this order, each only where the machine is set up for it; the arena changes no settings:
+// Pages   What is tried, in this order, each only where the machine is set up for it; the arena changes no settings. Huge pages
+//         that are free but not to be had (reserved by others meanwhile, a limit) cost the next kind, not the arena:
 //           hugetlb    memfd on reserved huge pages
 //           shmem_thp  memfd with transparent huge pages
 //           anonymous_thp  no descriptor (nobody else can map it) but transparent huge pages; only where !shareable
@@ -30,10 +31,11 @@ enum class PageKind : std::uint8_t { hugetlb, shmem_thp, anonymous_thp, small };
 const char* page_kind_name(PageKind kind);
 
 struct ArenaOptions {
-  std::uint64_t bytes = 0;  // Rounded up to 2 MiB.
-  std::uint32_t id = 1;     // Handle::arena; unique within the process.
-  bool shareable = false;   // Other processes will map it: no anonymous memory.
-  bool huge_pages = true;   // False: 4 KiB pages, for comparison.
+  std::uint64_t bytes = 0;                  // Rounded up to 2 MiB.
+  std::uint32_t id = 1;                     // Handle::arena; unique within the process.
+  bool shareable = false;                   // Other processes will map it: no anonymous memory.
+  bool huge_pages = true;                   // False: 4 KiB pages, for comparison.
+  std::string settings = "/sys/kernel/mm";  // Where the kernel tells what pages it has.
 };
 
 struct ArenaReport {
@@ -65,6 +67,9 @@ class Arena {
   std::byte* resolve(const Handle& handle, std::uint64_t bytes) const;
 
  private:
+  // Maps and populates pages of one kind; the report is left to the caller.
+  static Result<std::unique_ptr<Arena>> map(const ArenaOptions& options, PageKind pages,
+                                            std::uint64_t bytes);
   Arena(const ArenaOptions& options, std::byte* base, std::uint64_t bytes, int descriptor);
 
   const std::uint32_t id_;

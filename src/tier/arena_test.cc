@@ -5,6 +5,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "io/temporary_directory.h"
 
 namespace tiercel {
 namespace {
@@ -25,6 +29,22 @@ TEST(Arena, SaysWhichPagesItGotAndWhyNotBetter) {
   std::printf("pages %s, %llu of %llu bytes huge, warm-up %.3f s; %s\n",
               page_kind_name(report.pages), static_cast<unsigned long long>(report.huge_bytes),
               static_cast<unsigned long long>(kBytes), report.warm_up_s, report.reason.c_str());
+}
+
+TEST(Arena, HugePagesThatArePromisedButNotToBeHadCostTheNextKindNotTheArena) {
+  const TemporaryDirectory settings;
+  std::filesystem::create_directories(settings.path() + "/hugepages/hugepages-2048kB");
+  std::ofstream(settings.path() + "/hugepages/hugepages-2048kB/free_hugepages") << "1048576\n";
+  const auto really = Arena::create({.bytes = kBytes});
+  ASSERT_TRUE(really);
+  if ((*really)->report().pages == PageKind::hugetlb)
+    GTEST_SKIP() << "this machine has huge pages reserved";
+  const auto arena = Arena::create({.bytes = kBytes, .settings = settings.path()});
+  ASSERT_TRUE(arena) << arena.error().what;
+  EXPECT_EQ((*arena)->report().pages, PageKind::small);
+  EXPECT_NE((*arena)->report().reason.find("hugetlb: 1048576 of 4 pages"), std::string::npos);
+  EXPECT_NE((*arena)->report().reason.find(", but arena: "), std::string::npos)
+      << (*arena)->report().reason;
 }
 
 TEST(Arena, AShareableOneIsSeenThroughItsDescriptor) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codec/codec.h"
+
 namespace tiercel {
 namespace {
 
@@ -20,6 +22,30 @@ Result<void> check_names(const Op& op, const RecordHead& head, Errc code) {
   if (record_bytes(head.chunks) != op.place.bytes) {
     return fail(code, fmt::format("record {} has {} bytes, its place {}", hex(head.key),
                                   record_bytes(head.chunks), op.place.bytes));
+  }
+  return {};
+}
+
+// Every way out of a tier goes through this: nobody above decodes, so what is not plain must not leave.
+Result<void> check_plain(const RecordHead& head) {
+  if (head.key_id != 0) {
+    return fail(Errc::corrupt,
+                fmt::format("record {} is enciphered (key_id {}), which this build cannot undo",
+                            hex(head.key), head.key_id));
+  }
+  for (const Chunk& chunk : head.chunks) {
+    const auto codec = find_codec(chunk.codec);
+    if (!codec)
+      return fail(Errc::corrupt, fmt::format("record {}: {}", hex(head.key), codec.error().what));
+    if ((*codec)->id() != kIdentityCodec) {
+      return fail(Errc::corrupt, fmt::format("record {} is encoded ({}) and nobody decodes it here",
+                                             hex(head.key), (*codec)->name()));
+    }
+    if (chunk.plain_bytes != chunk.stored_bytes) {
+      return fail(Errc::corrupt,
+                  fmt::format("record {}: a chunk of {} plain bytes is stored as it is in {}",
+                              hex(head.key), chunk.plain_bytes, chunk.stored_bytes));
+    }
   }
   return {};
 }
@@ -92,6 +118,7 @@ Result<RecordHead> check_stored_head(const Op& op, std::span<const std::span<std
 Result<RecordHead> check_loaded_head(const Op& op, std::span<const std::byte> bytes) {
   TIERCEL_TRY(RecordHead head, parse_head(bytes));
   TIERCEL_TRY_VOID(check_names(op, head, Errc::corrupt));
+  TIERCEL_TRY_VOID(check_plain(head));
   return head;
 }
 

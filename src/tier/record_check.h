@@ -31,7 +31,9 @@ Spans drop_front(std::span<const std::span<std::byte>> spans, std::uint64_t byte
 Result<RecordHead> check_stored_head(const Op& op, std::span<const std::span<std::byte>> spans);
 
 // The head of a record that was read for `op`. `bytes` starts at the record and holds at least its first page; where the head is
-// longer, all of it. Errors: corrupt  a bad head, or not that of op.key, op.fingerprint, op.place.bytes.
+// longer, all of it. A tier delivers stored bytes as they are, so a record that needs decoding or deciphering is refused here too:
+// what it would deliver is not the block. Errors: corrupt  a bad head, or not that of op.key, op.fingerprint, op.place.bytes; a
+// codec other than the identity, a chunk whose plain and stored lengths differ, a key_id other than 0.
 Result<RecordHead> check_loaded_head(const Op& op, std::span<const std::byte> bytes);
 
 // True where nothing was ever written: a page that starts with zeros (files are preallocated, the arena is zeroed).

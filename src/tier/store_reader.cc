@@ -52,7 +52,7 @@ void report_missing_files(StoreReport& report) {
 Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading reading) {
   StoreReport report;
   TIERCEL_TRY(report.superblock, read_superblock(disk, path));
-  const auto lock = disk.lock_shared(path + "/" + kStoreLockName);
+  auto lock = disk.lock_shared(path + "/" + kStoreLockName);
   if (!lock && !is_missing(lock.error())) {
     if (lock.error().code != Errc::busy) return lock.error();
     if (reading == StoreReading::verify) {
@@ -60,6 +60,8 @@ Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading
     }
     report.holder = lock.error().what;
   }
+  // Only asked whether somebody writes: who starts while inspect reads is not to be turned away.
+  if (reading == StoreReading::inspect && lock) lock->reset();
   const ScanOptions options{.store = report.superblock.store,
                             .segment_bytes = report.superblock.segment_bytes,
                             .record_bytes_max = report.superblock.record_bytes_max,

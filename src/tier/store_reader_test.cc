@@ -58,6 +58,20 @@ TEST_F(StoreReaderTest, AStoreInUseIsInspectedButNotVerified) {
       << "the owner is not disturbed";
 }
 
+TEST_F(StoreReaderTest, InspectKeepsNobodyOutWhileItReads) {
+  harness_.close();
+  const std::string lock_path = harness_.directory() + "/" + kStoreLockName;
+  bool free_to_write = false;
+  harness_.disk().hooks.on_open = [&](const std::string& path) {
+    if (path == harness_.segment_path(0))
+      free_to_write = harness_.disk().lock(lock_path, "a writer").has_value();
+  };
+  read(StoreReading::inspect);
+  EXPECT_TRUE(free_to_write);
+  read(StoreReading::verify);
+  EXPECT_FALSE(free_to_write) << "verify does";
+}
+
 TEST_F(StoreReaderTest, AFlippedBitAnywhereTurnsVerifyRed) {
   harness_.close();
   Rng rng(3);

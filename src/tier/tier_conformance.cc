@@ -103,6 +103,29 @@ TEST_P(TierConformance, AnotherKeyOrFingerprintIsNeverServed) {
   EXPECT_EQ(tier_.stats().corrupt, 2U);
 }
 
+TEST_P(TierConformance, WhatWouldHaveToBeDecodedIsNeverDeliveredAsPlainBytes) {
+  const std::function<void(RecordHead&)> changes[] = {
+      [](RecordHead& head) { head.chunks[1].codec = 7; },
+      [](RecordHead& head) { ++head.chunks[0].plain_bytes; },
+      [](RecordHead& head) { head.key_id = 1; },
+      [](RecordHead&) {},  // The control: nothing but these is refused.
+  };
+  for (std::size_t i = 0; i < std::size(changes); ++i) {
+    SCOPED_TRACE(i);
+    TestRecord record = make_test_record(i, 20'000, 2);
+    changes[i](record.head);
+    ASSERT_TRUE(encode_head(record.head, record.bytes.span().first(record_head_bytes(2))));
+    const Place place = store(record);
+    AlignedBytes back(record.bytes.size());
+    const Completion completion = run_one(record.load(place, back.span()));
+    if (i + 1 == std::size(changes)) {
+      EXPECT_EQ(completion.outcome, Outcome::delivered);
+    } else {
+      expect_corrupt(completion);
+    }
+  }
+}
+
 TEST_P(TierConformance, TheNeighboursSlotIsNotMine) {
   const TestRecord mine = make_test_record(1, 20'000), theirs = make_test_record(2, 20'000);
   store(mine);
