@@ -117,6 +117,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   Result<std::vector<std::size_t>> kind_indices(std::span<const std::uint16_t> ids) const;
   Match search(const Chain& chain, std::span<const std::size_t> indices,
                std::span<const Kind> kinds) REQUIRES(mutex_);
+  std::vector<BlockId> ids_of(const Match& match) REQUIRES(mutex_);  // Just searched for.
   Result<void> begin_call() REQUIRES(mutex_);
   void advance_time() REQUIRES(mutex_);
   void unpin(const std::vector<Pin>& pins) REQUIRES(mutex_);

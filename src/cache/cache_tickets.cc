@@ -57,6 +57,7 @@ Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination>
       new_ticket(false, static_cast<std::uint32_t>(destinations.size()), std::move(on_finished));
   pending_[ticket].finished.blocks.resize(destinations.size());
   std::uint32_t slot = 0;
+  std::vector<std::pair<std::uint32_t, BlockId>> found;  // In the match's order: parents first.
   for (const Destination& destination : destinations) {
     const Key& key = match.blocks_[destination.block].key;
     const BlockId id = core_->table().find(key);
@@ -67,8 +68,13 @@ Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination>
       end_request(request, Outcome::miss, {});
     } else {
       requests_[id].push_back(std::move(request));
+      found.emplace_back(destination.block, id);
     }
   }
+  std::ranges::sort(found);
+  std::vector<BlockId> fetched;
+  for (const auto& [index, id] : found) fetched.push_back(id);
+  core_->touch(fetched);
   if (destinations.empty()) finish(ticket);
   work_.notify_one();
   return ticket;

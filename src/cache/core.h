@@ -118,6 +118,11 @@ class Core {
   // are known, or on their way in another put, are left out: match asks for each block, so it never sees a part. Returns the ops in order of the blocks stored, nullopt where warm has no room now.
   std::optional<std::vector<std::uint64_t>> put(std::span<const BlockId> blocks);
 
+  // What was asked for last is evicted last, and of it the deepest first: `chain` (parents before their children) and all its
+  // ancestors become the most recent in warm. put() does this itself; after fetch and prefetch it is the caller's to do, once
+  // for all of their blocks. O(depth of the chain).
+  void touch(std::span<const BlockId> chain);
+
   // Starts the delivery of a block to the caller: load warm -> caller at once, or cold -> warm first. Returns false where no
   // tier has it. The action that ends it carries to == TierId::caller and this block.
   bool fetch(BlockId id);
@@ -128,8 +133,8 @@ class Core {
   Pin pin(BlockId id);
   void unpin(const Pin& pin);
 
-  // The prompt has ended from here on: `tail` (deepest first, children before their parents) are first victims, up to the
-  // first block that others share.
+  // The prompt has ended from here on: `tail` (deepest first, children before their parents) are first victims, the deepest
+  // before the others, up to the first block that others share.
   void end_prompt(std::span<const BlockId> tail_deepest_first);
 
   // --- Completions ---
@@ -152,7 +157,9 @@ class Core {
   struct Transaction {
     std::uint32_t pending = 0;
     bool failed = false;
-    std::vector<BlockId> blocks;
+    std::vector<BlockId> blocks;  // Those that it stores.
+    std::vector<BlockId> chain;   // All it was given, retained.
+    std::vector<Pin> pins;        // What was there already stays until the end.
   };
 
   bool room_for(std::span<const BlockId> prefix, std::uint32_t block_count) const;

@@ -112,18 +112,25 @@ void Core::store_to_cold(BlockId id) {
 
 std::optional<std::vector<std::uint64_t>> Core::put(std::span<const BlockId> blocks) {
   std::vector<BlockId> fresh;
+  std::vector<Pin>
+      pins;  // Of what is known: the put must not make room for its tail out of its head.
   std::uint64_t bytes = 0;
   for (const BlockId id : blocks) {
     table_[id].ended = false;
     if (in_lower_tier(id)) {
-      warm_.touch(id);
+      pins.push_back(pin(id));
       continue;
     }
     fresh.push_back(id);
     bytes += table_[id].record_bytes;
   }
+  const auto let_go = [this](const std::vector<Pin>& held) {
+    for (const Pin& pin : held) unpin(pin);
+  };
+  touch(blocks);
   if (bytes > warm_.available_bytes() || warm_in_flight_bytes_ + bytes > options_.staging_bytes) {
     ++(bytes > warm_.available_bytes() ? counts_.skipped_space : counts_.skipped_staging);
+    let_go(pins);
     return std::nullopt;
   }
   std::vector<std::uint64_t> ops;
@@ -139,7 +146,13 @@ std::optional<std::vector<std::uint64_t>> Core::put(std::span<const BlockId> blo
     transactions_.emplace(ops.back(), transaction);
     ++transaction->pending;
   }
-  if (transaction->failed && ops.empty()) return std::nullopt;
+  if (ops.empty()) {
+    let_go(pins);
+    return transaction->failed ? std::nullopt : std::optional(ops);
+  }
+  transaction->chain.assign(blocks.begin(), blocks.end());
+  for (const BlockId id : blocks) table_.retain(id);
+  transaction->pins = std::move(pins);
   return ops;
 }
 
@@ -150,7 +163,6 @@ bool Core::fetch(BlockId id) {
   Block& block = table_[id];
   block.ended = false;
   if (warm_.readable(id)) {
-    warm_.touch(id);
     start_load(id, TierId::warm, TierId::caller, block.warm.place, {});
     return true;
   }
@@ -270,11 +282,14 @@ bool Core::finish_put(std::uint64_t op, bool ok) {
       warm_.arrived(id);
     }
   }
-  if (transaction->failed) return false;
-  for (const BlockId id : transaction->blocks | std::views::reverse) warm_.touch(id);
-  counts_.stored_warm += transaction->blocks.size();
-  for (const BlockId id : transaction->blocks) store_to_cold(id);
-  return true;
+  for (const Pin& pin : transaction->pins) unpin(pin);
+  if (!transaction->failed) {
+    touch(transaction->chain);
+    counts_.stored_warm += transaction->blocks.size();
+    for (const BlockId id : transaction->blocks) store_to_cold(id);
+  }
+  for (const BlockId id : transaction->chain) table_.release(id);
+  return !transaction->failed;
 }
 
 void Core::quarantine(BlockId id, TierId tier) {
