@@ -194,9 +194,11 @@ struct Txn {
 enum class PutOutcome : std::uint8_t {
   none,     // This was no put.
   stored,   // Readable, all of it; blocks that were there already were left out.
-  known,    // There was nothing to do.
+  known,    // Readable, all of it; there was nothing to do, or another put under way has done it.
   skipped,  // No room: Finished::error says where. Nothing of it is visible.
-  failed,   // Nothing of it is visible; Finished::error says why (cancelled included).
+  // Nothing that it would have stored is visible; Finished::error says why: cancelled; busy: another put was storing some of
+  // its blocks and failed, put them again; else what the copy said.
+  failed,
 };
 
 struct Finished {
@@ -281,7 +283,10 @@ class Cache {
   void cancel(Ticket ticket);
 
   // Everything put before and admitted to cold is durable once this returns. Nothing to do without a cold tier.
-  // Errors: busy  not in time; io  the disk refused: from then on cold takes no more stores, reads go on.
+  // Errors: busy      not in time
+  //         io        the disk refused a commit: from then on cold takes no more stores, reads go on. Or it refused single
+  //                   blocks since the last sync: the text says how many, they are in warm only
+  //         no_space  the same, because the disk was full
   Result<void> sync(std::chrono::nanoseconds timeout = std::chrono::seconds(60));
 
   // Starts to bring what matches from cold to warm; returns how many blocks.

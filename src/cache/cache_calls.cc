@@ -129,9 +129,10 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
   for (const MatchedBlock& block : match.blocks_)
     ++(block.tier == CacheTier::warm ? stats_.warm : stats_.cold).hits;
   if (match.blocks_.empty()) return match;
+  const std::vector<BlockId> ids = ids_of(match);
   std::vector<Pin> pins;
-  for (const MatchedBlock& block : match.blocks_)
-    pins.push_back(core_->pin(core_->table().find(block.key)));
+  for (const BlockId id : ids) pins.push_back(core_->pin(id));
+  core_->touch(ids);
   const std::int64_t now_ns = clock_->now_ns();
   LeaseOwner owner = process_;
   owner.name = options.owner;
@@ -169,6 +170,12 @@ Match CacheImpl::search(const Chain& chain, std::span<const std::size_t> indices
   return match;
 }
 
+std::vector<BlockId> CacheImpl::ids_of(const Match& match) {
+  std::vector<BlockId> ids;
+  for (const MatchedBlock& block : match.blocks_) ids.push_back(core_->table().find(block.key));
+  return ids;
+}
+
 void CacheImpl::release(LeaseId lease) {
   const MutexLock lock(mutex_);
   if (closed_) return;
@@ -183,10 +190,14 @@ Result<std::uint32_t> CacheImpl::prefetch(const Chain& chain) {
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
   const Match match = search(chain, indices, kinds);
+  // Held, so that its tail does not push its head out.
+  const std::vector<BlockId> ids = ids_of(match);
+  std::vector<Pin> pins;
+  for (const BlockId id : ids) pins.push_back(core_->pin(id));
   std::uint32_t count = 0;
-  for (const MatchedBlock& block : match.blocks_) {
-    if (block.tier == CacheTier::cold && core_->prefetch(core_->table().find(block.key))) ++count;
-  }
+  for (const BlockId id : ids) count += core_->prefetch(id) ? 1 : 0;
+  core_->touch(ids);
+  unpin(pins);
   work_.notify_one();
   return count;
 }

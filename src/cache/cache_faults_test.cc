@@ -15,7 +15,8 @@ class CacheFaults : public testing::Test {
   CacheFaults() : faulty_(posix_), options_(small_cache(directory_.path() + "/store")) {
     faulty_.hooks.on_request = [this](const IoRequest& request) -> std::optional<Error> {
       const bool refused = (request.type == IoType::sync && syncs_fail_) ||
-                           (request.type == IoType::read && reads_fail_);
+                           (request.type == IoType::read && reads_fail_) ||
+                           (request.type == IoType::write && writes_fail_);
       if (!refused) return std::nullopt;
       return fail(Errc::io, "the disk was told to refuse", 5);
     };
@@ -46,7 +47,7 @@ class CacheFaults : public testing::Test {
   PosixDisk posix_;
   FaultyDisk faulty_;
   CacheOptions options_;
-  std::atomic<bool> syncs_fail_ = false, reads_fail_ = false, full_ = false;
+  std::atomic<bool> syncs_fail_ = false, reads_fail_ = false, writes_fail_ = false, full_ = false;
 };
 
 TEST_F(CacheFaults, ASyncThatTheDiskRefusesIsToldAndColdTakesNoMoreStores) {
@@ -76,16 +77,34 @@ TEST_F(CacheFaults, AFullDiskDegradesToNotCached) {
   Cache cache = open();
   const Chain chain = cache.chain(tokens_of(4, 5 * kTokens));
   EXPECT_EQ(put_chain(cache, options_, chain), PutOutcome::stored);
-  EXPECT_TRUE(cache.sync()) << "nothing was admitted to cold, so nothing is missing there";
+  const auto refused = cache.sync();
+  ASSERT_FALSE(refused) << "cold had admitted blocks that it then had no room for";
+  EXPECT_EQ(refused.error().code, Errc::no_space) << refused.error().what;
   EXPECT_EQ(read_chain(cache, chain), 5U);
   EXPECT_GT(cache.stats().cold.errors, 0U);
   push_out_of_warm(cache);
   EXPECT_EQ(read_chain(cache, chain), 0U);
+  EXPECT_FALSE(cache.sync()) << "of the blocks that pushed it out none is in cold";
   full_ = false;  // Room again: the store goes on.
   put_chain(cache, options_, chain);
   ASSERT_TRUE(cache.sync());
   push_out_of_warm(cache);
   EXPECT_EQ(read_chain(cache, chain), 5U);
+}
+
+TEST_F(CacheFaults, ASyncTellsOnceOfStoresToColdThatFailedSinceTheLastOne) {
+  Cache cache = open();
+  ASSERT_EQ(put_chain(cache, options_, cache.chain(tokens_of(6, 5 * kTokens))), PutOutcome::stored);
+  ASSERT_TRUE(cache.sync());
+  writes_fail_ = true;
+  ASSERT_EQ(put_chain(cache, options_, cache.chain(tokens_of(7, 5 * kTokens))), PutOutcome::stored)
+      << "in warm";
+  const auto refused = cache.sync();
+  ASSERT_FALSE(refused) << "what was put and admitted is not durable";
+  EXPECT_EQ(refused.error().code, Errc::io);
+  EXPECT_NE(refused.error().what.find("5 blocks"), std::string::npos) << refused.error().what;
+  writes_fail_ = false;
+  EXPECT_TRUE(cache.sync()) << "told once; nothing has failed since";
 }
 
 TEST_F(CacheFaults, AReadThatTheDiskRefusesIsAnErrorThenAMiss) {

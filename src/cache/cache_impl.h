@@ -80,9 +80,8 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   };
   struct Pending {
     Finished finished;
-    std::uint32_t left = 0;  // Blocks that have not ended.
+    std::uint32_t left = 0;  // Of a fetch: blocks that have not ended.
     bool is_put = false;
-    bool published = false;
     bool cancelled = false;
     bool done = false;
     OnFinished on_finished;
@@ -95,6 +94,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
     Ticket puts_before = 0;
     std::uint64_t stores_up_to = 0;
     std::uint64_t commit_op = 0;
+    std::uint64_t failed_from = 0, failed_to = 0;  // Of failed_cold_stores_, those in its range.
     std::optional<Error> error;
   };
 
@@ -117,6 +117,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   Result<std::vector<std::size_t>> kind_indices(std::span<const std::uint16_t> ids) const;
   Match search(const Chain& chain, std::span<const std::size_t> indices,
                std::span<const Kind> kinds) REQUIRES(mutex_);
+  std::vector<BlockId> ids_of(const Match& match) REQUIRES(mutex_);  // Just searched for.
   Result<void> begin_call() REQUIRES(mutex_);
   void advance_time() REQUIRES(mutex_);
   void unpin(const std::vector<Pin>& pins) REQUIRES(mutex_);
@@ -137,7 +138,8 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   void take_work(std::vector<TierWork>& work) REQUIRES(mutex_);
   bool fill_work(const Action& action, TierWork& work) REQUIRES(mutex_);
   void complete(const TierDone& done) REQUIRES(mutex_);
-  void end_put_block(const Action& action, const TierDone& done, bool published) REQUIRES(mutex_);
+  void end_put_block(const Action& action, const TierDone& done) REQUIRES(mutex_);
+  void end_put(const EndedPut& put) REQUIRES(mutex_);
   void end_request(const Request& request, Outcome outcome, const Error& error) REQUIRES(mutex_);
   void end_waiting(BlockId block, std::uint32_t count, const TierDone& done) REQUIRES(mutex_);
   void finish(Ticket ticket) REQUIRES(mutex_);
@@ -179,12 +181,18 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   std::deque<Ticket> unread_ GUARDED_BY(mutex_);
   std::set<Ticket> open_puts_ GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, PutSource> put_sources_ GUARDED_BY(mutex_);  // By op.
+  std::unordered_map<std::uint64_t, Ticket> tickets_by_put_
+      GUARDED_BY(mutex_);  // By the core's put.
   // Not on a tier yet; no row is empty.
   std::unordered_map<BlockId, std::deque<Request>> requests_ GUARDED_BY(mutex_);
   std::unordered_map<std::uint64_t, Request> running_requests_ GUARDED_BY(mutex_);  // By op.
   std::uint64_t requests_open_ GUARDED_BY(mutex_) = 0;
   std::set<std::uint64_t> cold_writes_ GUARDED_BY(mutex_);  // Ops under way.
   std::uint64_t last_op_ GUARDED_BY(mutex_) = 0;
+  // Stores to cold that were begun and failed, since open; of these, told by some sync() already.
+  std::uint64_t failed_cold_stores_ GUARDED_BY(mutex_) = 0, told_cold_stores_
+                                                            GUARDED_BY(mutex_) = 0;
+  Error cold_store_error_ GUARDED_BY(mutex_);  // Of the last of them.
   std::list<SyncWait> syncs_ GUARDED_BY(mutex_);
   std::vector<std::pair<OnFinished, Finished>> callbacks_ GUARDED_BY(mutex_);
 

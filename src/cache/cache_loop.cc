@@ -141,7 +141,13 @@ void CacheImpl::complete(const TierDone& done) {
     note(fmt::format("{} {} -> {}: {}", action_name(action.type), tier_name(action.from),
                      tier_name(action.to), done.error.what));
   }
-  if (action.from == TierId::caller) end_put_block(action, done, completed.transaction_published);
+  if (action.type == ActionType::store && action.to == TierId::cold &&
+      done.outcome != Outcome::delivered) {
+    ++failed_cold_stores_;
+    cold_store_error_ = done.error;
+  }
+  if (action.from == TierId::caller) end_put_block(action, done);
+  for (const EndedPut& put : completed.ended_puts) end_put(put);
   if (const auto node = running_requests_.extract(done.op)) {
     end_request(node.mapped(), done.outcome, done.error);
   }
@@ -156,16 +162,25 @@ void CacheImpl::complete(const TierDone& done) {
   }
 }
 
-void CacheImpl::end_put_block(const Action& action, const TierDone& done, bool published) {
+void CacheImpl::end_put_block(const Action& action, const TierDone& done) {
   const Ticket ticket = put_sources_.at(action.op).ticket;
   put_sources_.erase(action.op);
   Pending& pending = pending_.at(ticket);
   if (done.outcome == Outcome::error) pending.finished.error = done.error;
-  pending.published = pending.published || published;
   if (done.outcome == Outcome::delivered) ++stats_.stored_blocks;
-  if (--pending.left > 0) return;
-  if (pending.published) {
-    pending.finished.put = PutOutcome::stored;
+}
+
+void CacheImpl::end_put(const EndedPut& put) {
+  const auto node = tickets_by_put_.extract(put.put);
+  const Ticket ticket = node.mapped();
+  Pending& pending = pending_.at(ticket);
+  if (put.published) {
+    pending.finished.put = put.stored > 0 ? PutOutcome::stored : PutOutcome::known;
+  } else if (put.joined_failed && pending.finished.error.what.empty()) {
+    pending.finished.put = PutOutcome::failed;
+    pending.finished.error =
+        fail(Errc::busy,
+             "put: another put, which was storing some of its blocks, failed; put them again");
   } else if (pending.finished.error.what.empty()) {
     pending.finished.put = PutOutcome::skipped;
     pending.finished.error = fail(Errc::no_space, "put: warm is too fragmented for its blocks");
@@ -245,6 +260,7 @@ bool CacheImpl::step(SyncWait& sync) {
       return true;
     case SyncWait::Stage::stores:
       if (!cold_writes_.empty() && *cold_writes_.begin() <= sync.stores_up_to) return false;
+      sync.failed_to = failed_cold_stores_;
       sync.stage = SyncWait::Stage::commit;
       return true;
     case SyncWait::Stage::commit: {

@@ -96,11 +96,12 @@ Result<Ticket> CacheImpl::put(const Chain& chain, const Txn& transaction, OnFini
     ids.push_back(intern(chain, *kind_index(block->kind), block->index, references));
   const std::uint64_t skipped_space = core_->counts().skipped_space;
   const std::size_t decided = core_->outbox().actions().size();
-  const auto ops = core_->put(ids);
+  const auto put = core_->put(ids);
   ++stats_.puts;
 
-  const auto left = static_cast<std::uint32_t>(ops ? ops->size() : 0);
-  const Ticket ticket = new_ticket(true, left, std::move(on_finished));
+  const bool under_way = put && put->put != 0;
+  const Ticket ticket = new_ticket(true, 0, std::move(on_finished));
+  if (under_way) tickets_by_put_.emplace(put->put, ticket);
   Pending& pending = pending_[ticket];
   const auto& actions = core_->outbox().actions();
   for (std::size_t i = decided; i < actions.size(); ++i) {
@@ -116,16 +117,18 @@ Result<Ticket> CacheImpl::put(const Chain& chain, const Txn& transaction, OnFini
     for (const BlockId id : pending.ended) core_->table().retain(id);
     core_->end_prompt(pending.ended);
   }
-  if (!ops) {
+  if (!put) {
     pending.finished.put = PutOutcome::skipped;
-    pending.finished.error = core_->counts().skipped_space > skipped_space
-                                 ? fail(Errc::no_space, "put: all of warm is leased or under way")
-                                 : fail(Errc::no_space, "put: staging is full");
+    pending.finished.error =
+        core_->counts().skipped_space > skipped_space
+            ? fail(Errc::no_space,
+                   "put: all of warm, or a block that proved bad, is leased or under way")
+            : fail(Errc::no_space, "put: staging is full");
   } else {
-    stats_.known_blocks += ids.size() - ops->size();
-    if (left == 0) pending.finished.put = PutOutcome::known;
+    stats_.known_blocks += ids.size() - put->ops.size();
+    if (!under_way) pending.finished.put = PutOutcome::known;
   }
-  if (left == 0) finish(ticket);
+  if (!under_way) finish(ticket);
   for (const BlockId id : references) core_->table().release(id);
   work_.notify_one();
   return ticket;

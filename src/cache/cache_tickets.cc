@@ -57,6 +57,7 @@ Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination>
       new_ticket(false, static_cast<std::uint32_t>(destinations.size()), std::move(on_finished));
   pending_[ticket].finished.blocks.resize(destinations.size());
   std::uint32_t slot = 0;
+  std::vector<std::pair<std::uint32_t, BlockId>> found;  // In the match's order: parents first.
   for (const Destination& destination : destinations) {
     const Key& key = match.blocks_[destination.block].key;
     const BlockId id = core_->table().find(key);
@@ -67,8 +68,13 @@ Result<Ticket> CacheImpl::fetch(const Match& match, std::span<const Destination>
       end_request(request, Outcome::miss, {});
     } else {
       requests_[id].push_back(std::move(request));
+      found.emplace_back(destination.block, id);
     }
   }
+  std::ranges::sort(found);
+  std::vector<BlockId> fetched;
+  for (const auto& [index, id] : found) fetched.push_back(id);
+  core_->touch(fetched);
   if (destinations.empty()) finish(ticket);
   work_.notify_one();
   return ticket;
@@ -124,17 +130,25 @@ Result<void> CacheImpl::sync(std::chrono::nanoseconds timeout) {
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
   if (!plan_.has_cold) return {};
-  const auto sync = syncs_.insert(syncs_.end(), SyncWait{.puts_before = next_ticket_});
+  const auto sync = syncs_.insert(
+      syncs_.end(), SyncWait{.puts_before = next_ticket_, .failed_from = told_cold_stores_});
   work_.notify_one();
   while (sync->stage != SyncWait::Stage::done && std::chrono::steady_clock::now() < deadline) {
     finished_.wait_for(mutex_, look_within(deadline));
   }
   const bool done = sync->stage == SyncWait::Stage::done;
-  const std::optional<Error> error = sync->error;
+  const SyncWait ended = *sync;
   syncs_.erase(sync);
   if (!done) return fail(Errc::busy, "sync: not durable in time");
-  if (error) return *error;
-  return {};
+  if (ended.error) return *ended.error;
+  if (ended.failed_to <= ended.failed_from) return {};
+  told_cold_stores_ = std::max(told_cold_stores_, ended.failed_to);
+  const Error& last = cold_store_error_;
+  return fail(
+      last.code == Errc::no_space ? Errc::no_space : Errc::io,
+      fmt::format("sync: {} blocks that were admitted to cold could not be written; the last: {}",
+                  ended.failed_to - ended.failed_from, last.what),
+      last.os_errno);
 }
 
 }  // namespace tiercel

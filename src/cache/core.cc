@@ -153,16 +153,28 @@ void Core::disown(BlockId id) {
 
 void Core::end_prompt(std::span<const BlockId> tail_deepest_first) {
   std::unordered_map<BlockId, std::uint32_t> own_children;  // Those of the tail itself.
+  std::vector<BlockId> ended;
   for (const BlockId id : tail_deepest_first) {
     Block& block = table_[id];
     const auto own = own_children.find(id);
     if (block.children > (own == own_children.end() ? 0 : own->second) || block.hot_owners > 0)
-      return;
+      break;
     block.ended = true;
-    hot_.make_first_victim(id);
-    warm_.make_first_victim(id);
+    ended.push_back(id);
     if (block.parent != kNoBlock) ++own_children[block.parent];
   }
+  // What is made first victim last goes first: the deepest.
+  for (const BlockId id : ended | std::views::reverse) {
+    hot_.make_first_victim(id);
+    warm_.make_first_victim(id);
+  }
+}
+
+void Core::touch(std::span<const BlockId> chain) {
+  if (chain.empty()) return;
+  for (const BlockId id : chain | std::views::reverse) warm_.touch(id);
+  for (BlockId id = table_[chain.front()].parent; id != kNoBlock; id = table_[id].parent)
+    warm_.touch(id);
 }
 
 Pin Core::pin(BlockId id) {

@@ -56,6 +56,14 @@ struct CoreCounts {
   std::uint64_t skipped_failed = 0;  // A commit failed: cold takes no more stores.
 };
 
+// A put that has ended: readable, whole, or nothing of what it stored.
+struct EndedPut {
+  std::uint64_t put = 0;
+  bool published = false;
+  bool joined_failed = false;  // It failed because a put that it had joined did.
+  std::uint32_t stored = 0;    // Blocks that it stored itself.
+};
+
 // What a completion brought about.
 struct Completed {
   Action action;
@@ -63,7 +71,14 @@ struct Completed {
   BlockId ready_in_hot = kNoBlock;  // This block can be read in hot from now on.
   std::uint32_t failed_fetches =
       0;  // So many fetches of action.block end here as errors: their load failed on its way.
-  bool transaction_published = false;  // The put that this store belonged to is readable, whole.
+  std::vector<EndedPut>
+      ended_puts;  // The put that this store belonged to, and those that had joined it.
+};
+
+// A put that is under way.
+struct StartedPut {
+  std::uint64_t put = 0;  // Its number; 0: all of it is readable already, nothing will end.
+  std::vector<std::uint64_t> ops;  // Of its stores, in order of the blocks stored.
 };
 
 // Something that a lease holds: the block stays where it was when it was pinned.
@@ -114,9 +129,16 @@ class Core {
 
   // --- The library: blocks come from and go to a caller's memory ---
 
-  // Stores all blocks or none to warm from the caller's memory; all become readable with the last completion. Blocks that
-  // are known, or on their way in another put, are left out: match asks for each block, so it never sees a part. Returns the ops in order of the blocks stored, nullopt where warm has no room now.
-  std::optional<std::vector<std::uint64_t>> put(std::span<const BlockId> blocks);
+  // Stores all blocks or none to warm from the caller's memory; all become readable with the last completion, which names the
+  // put among its ended ones. Readable blocks are left out. Of blocks on their way in another put it joins that put: it ends
+  // after it, and fails with it. nullopt where warm has no room now, or where it cannot take a block because its bad
+  // bytes are still leased.
+  std::optional<StartedPut> put(std::span<const BlockId> blocks);
+
+  // What was asked for last is evicted last, and of it the deepest first: `chain` (parents before their children) and all its
+  // ancestors become the most recent in warm. put() does this itself; after fetch and prefetch it is the caller's to do, once
+  // for all of their blocks. O(depth of the chain).
+  void touch(std::span<const BlockId> chain);
 
   // Starts the delivery of a block to the caller: load warm -> caller at once, or cold -> warm first. Returns false where no
   // tier has it. The action that ends it carries to == TierId::caller and this block.
@@ -128,8 +150,8 @@ class Core {
   Pin pin(BlockId id);
   void unpin(const Pin& pin);
 
-  // The prompt has ended from here on: `tail` (deepest first, children before their parents) are first victims, up to the
-  // first block that others share.
+  // The prompt has ended from here on: `tail` (deepest first, children before their parents) are first victims, the deepest
+  // before the others, up to the first block that others share.
   void end_prompt(std::span<const BlockId> tail_deepest_first);
 
   // --- Completions ---
@@ -150,9 +172,13 @@ class Core {
 
  private:
   struct Transaction {
-    std::uint32_t pending = 0;
-    bool failed = false;
-    std::vector<BlockId> blocks;
+    std::uint64_t put = 0;
+    std::uint32_t pending = 0;  // Own stores, and puts joined.
+    bool failed = false, joined_failed = false;
+    std::vector<BlockId> blocks;  // Those that it stores.
+    std::vector<BlockId> chain;   // All it was given, retained.
+    std::vector<Pin> pins;        // What was there already stays until the end.
+    std::vector<std::shared_ptr<Transaction>> joined_by;
   };
 
   bool room_for(std::span<const BlockId> prefix, std::uint32_t block_count) const;
@@ -166,7 +192,8 @@ class Core {
   void on_load(const Action& action, bool ok, Completed& completed);
   void on_store(const Action& action, bool ok, Completed& completed);
   void arrived_in_warm_from_cold(BlockId id, bool ok, Completed& completed);
-  bool finish_put(std::uint64_t op, bool ok);
+  void finish_store(std::uint64_t op, bool ok, Completed& completed);
+  void end_transaction(Transaction& transaction);
 
   const CoreOptions options_;
   BlockTable table_;
@@ -179,6 +206,9 @@ class Core {
       waiting_callers_;  // Fetches that wait for cold -> warm.
   std::unordered_map<std::uint64_t, std::shared_ptr<Transaction>>
       transactions_;  // By op; shared by the ops of one put.
+  std::unordered_map<BlockId, std::shared_ptr<Transaction>>
+      putting_;  // By block on its way to warm.
+  std::uint64_t last_put_ = 0;
   CoreCounts counts_;
 };
 

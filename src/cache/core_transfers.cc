@@ -110,37 +110,52 @@ void Core::store_to_cold(BlockId id) {
                  .target = *target});
 }
 
-std::optional<std::vector<std::uint64_t>> Core::put(std::span<const BlockId> blocks) {
-  std::vector<BlockId> fresh;
+std::optional<StartedPut> Core::put(std::span<const BlockId> blocks) {
+  const auto transaction = std::make_shared<Transaction>();
+  std::vector<std::shared_ptr<Transaction>> joined;
   std::uint64_t bytes = 0;
+  bool blocked = false;
   for (const BlockId id : blocks) {
     table_[id].ended = false;
-    if (in_lower_tier(id)) {
-      warm_.touch(id);
-      continue;
+    if (fastest_tier(id) != TierId::none) {
+      // Pinned: the put must not make room for its tail out of its head.
+      transaction->pins.push_back(pin(id));
+    } else if (const auto other = putting_.find(id); other != putting_.end()) {
+      if (std::ranges::find(joined, other->second) == joined.end()) joined.push_back(other->second);
+    } else {
+      blocked = blocked || warm_.here(id);  // Condemned, and somebody still reads there.
+      transaction->blocks.push_back(id);
+      bytes += table_[id].record_bytes;
     }
-    fresh.push_back(id);
-    bytes += table_[id].record_bytes;
   }
-  if (bytes > warm_.available_bytes() || warm_in_flight_bytes_ + bytes > options_.staging_bytes) {
-    ++(bytes > warm_.available_bytes() ? counts_.skipped_space : counts_.skipped_staging);
+  touch(blocks);
+  const bool has_space = !blocked && bytes <= warm_.available_bytes();
+  if (!has_space || warm_in_flight_bytes_ + bytes > options_.staging_bytes) {
+    ++(has_space ? counts_.skipped_staging : counts_.skipped_space);
+    for (const Pin& pin : transaction->pins) unpin(pin);
     return std::nullopt;
   }
-  std::vector<std::uint64_t> ops;
-  const auto transaction = std::make_shared<Transaction>();
-  transaction->blocks = fresh;
-  for (const BlockId id : fresh) {
+  StartedPut started;
+  for (const BlockId id : transaction->blocks) {
     if (!store_to_warm(id, TierId::caller)) {
       // Fragmentation took what the sum promised. What has begun ends unpublished.
       transaction->failed = true;
       break;
     }
-    ops.push_back(outbox_.actions().back().op);
-    transactions_.emplace(ops.back(), transaction);
-    ++transaction->pending;
+    started.ops.push_back(outbox_.actions().back().op);
+    transactions_.emplace(started.ops.back(), transaction);
+    putting_.emplace(id, transaction);
   }
-  if (transaction->failed && ops.empty()) return std::nullopt;
-  return ops;
+  if (started.ops.empty() && (transaction->failed || joined.empty())) {
+    for (const Pin& pin : transaction->pins) unpin(pin);
+    return transaction->failed ? std::nullopt : std::optional(started);
+  }
+  started.put = transaction->put = ++last_put_;
+  transaction->pending = static_cast<std::uint32_t>(started.ops.size() + joined.size());
+  for (const auto& other : joined) other->joined_by.push_back(transaction);
+  transaction->chain.assign(blocks.begin(), blocks.end());
+  for (const BlockId id : blocks) table_.retain(id);
+  return started;
 }
 
 // --- Loads for callers ---
@@ -150,7 +165,6 @@ bool Core::fetch(BlockId id) {
   Block& block = table_[id];
   block.ended = false;
   if (warm_.readable(id)) {
-    warm_.touch(id);
     start_load(id, TierId::warm, TierId::caller, block.warm.place, {});
     return true;
   }
@@ -244,7 +258,7 @@ void Core::on_store(const Action& action, bool ok, Completed& completed) {
   warm_in_flight_bytes_ -= action.target.bytes;
   if (action.from == TierId::hot) hot_.unpin(id);
   if (action.from == TierId::caller) {
-    completed.transaction_published = finish_put(action.op, ok);
+    finish_store(action.op, ok, completed);
     return;
   }
   if (!ok) {
@@ -256,25 +270,47 @@ void Core::on_store(const Action& action, bool ok, Completed& completed) {
   store_to_cold(id);
 }
 
-bool Core::finish_put(std::uint64_t op, bool ok) {
-  const auto found = transactions_.find(op);
-  const std::shared_ptr<Transaction> transaction = found->second;
-  transactions_.erase(found);
-  transaction->failed = transaction->failed || !ok;
-  if (--transaction->pending > 0) return false;
-  for (const BlockId id : transaction->blocks) {
-    if (!warm_.here(id)) continue;  // The put failed before it reached this one.
-    if (transaction->failed) {
+void Core::finish_store(std::uint64_t op, bool ok, Completed& completed) {
+  const auto node = transactions_.extract(op);
+  node.mapped()->failed = node.mapped()->failed || !ok;
+  // Those that end here, each before the puts that had joined it.
+  std::vector<std::shared_ptr<Transaction>> ending;
+  if (--node.mapped()->pending == 0) ending.push_back(node.mapped());
+  for (std::size_t i = 0; i < ending.size(); ++i) {
+    const std::shared_ptr<Transaction> transaction = ending[i];
+    end_transaction(*transaction);
+    completed.ended_puts.push_back(
+        {.put = transaction->put,
+         .published = !transaction->failed,
+         .joined_failed = transaction->joined_failed,
+         .stored = static_cast<std::uint32_t>(transaction->blocks.size())});
+    for (const auto& follower : transaction->joined_by) {
+      follower->joined_failed = follower->joined_failed || transaction->failed;
+      follower->failed = follower->failed || transaction->failed;
+      if (--follower->pending == 0) ending.push_back(follower);
+    }
+  }
+}
+
+void Core::end_transaction(Transaction& transaction) {
+  for (const BlockId id : transaction.blocks) {
+    const auto found = putting_.find(id);
+    if (found == putting_.end() || found->second.get() != &transaction)
+      continue;  // The put failed before it reached this one.
+    putting_.erase(found);
+    if (transaction.failed) {
       warm_.leave(id);
     } else {
       warm_.arrived(id);
     }
   }
-  if (transaction->failed) return false;
-  for (const BlockId id : transaction->blocks | std::views::reverse) warm_.touch(id);
-  counts_.stored_warm += transaction->blocks.size();
-  for (const BlockId id : transaction->blocks) store_to_cold(id);
-  return true;
+  for (const Pin& pin : transaction.pins) unpin(pin);
+  if (!transaction.failed) {
+    touch(transaction.chain);
+    counts_.stored_warm += transaction.blocks.size();
+    for (const BlockId id : transaction.blocks) store_to_cold(id);
+  }
+  for (const BlockId id : transaction.chain) table_.release(id);
 }
 
 void Core::quarantine(BlockId id, TierId tier) {
