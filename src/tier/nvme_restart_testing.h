@@ -46,7 +46,7 @@ inline std::map<Key, Place> places_of(const Recovered& recovered) {
 
 // Everything but the records in `lost` is found at its place with its bytes; those are not found.
 inline void expect_found(NvmeHarness& harness, const Recovered& recovered, const Written& written,
-                  std::vector<std::size_t> lost = {}) {
+                         std::vector<std::size_t> lost = {}) {
   const auto places = places_of(recovered);
   EXPECT_EQ(places.size(), written.records.size() - lost.size());
   for (std::size_t i = 0; i < written.records.size(); ++i) {
