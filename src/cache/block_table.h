@@ -26,6 +26,7 @@ enum class Presence : std::uint8_t {
 
 struct BlockInMemory {
   Presence presence = Presence::absent;
+  bool parked = false;     // Out of the order until its last pin goes; see MemoryPool.
   std::uint32_t pins = 0;  // Owners, leases and copies under way: it must stay where it is.
   bool condemned =
       false;  // Its bytes proved bad: nobody may read it, and it leaves with its last pin.

@@ -12,9 +12,12 @@ bool MemoryPool::evictable(BlockId id) const {
 
 bool MemoryPool::evict_one() {
   BlockId victim = order_.back();
-  // Pinned blocks at the old end are passed over: as many as copies are under way or leases held there. A bound on this walk
-  // would make available_bytes() promise what take() cannot keep.
-  while (victim != Lru::kNone && !evictable(victim)) victim = order_.before(victim);
+  while (victim != Lru::kNone && !evictable(victim)) {
+    const BlockId next = order_.before(victim);
+    order_.remove(victim);
+    entry(victim).parked = true;
+    victim = next;
+  }
   if (victim == Lru::kNone) return false;
   ++evicted_blocks_;
   outbox_.emit({.type = ActionType::drop,
@@ -49,7 +52,16 @@ void MemoryPool::arrived(BlockId id) {
   BlockInMemory& block = entry(id);
   TIERCEL_CHECK(block.presence == Presence::arriving);
   block.presence = Presence::present;
+  unpark(id);
   evictable_bytes_ += evictable_bytes(id);
+}
+
+// It was among the oldest when it was passed over, and is again.
+void MemoryPool::unpark(BlockId id) {
+  BlockInMemory& block = entry(id);
+  if (!block.parked || block.pins > 0) return;
+  block.parked = false;
+  order_.push_back(id);
 }
 
 void MemoryPool::leave(BlockId id) {
@@ -58,6 +70,7 @@ void MemoryPool::leave(BlockId id) {
   evictable_bytes_ -= evictable_bytes(id);
   if (order_.contains(id)) order_.remove(id);
   space_.release(block.place.offset, block.place.bytes);
+  block.parked = false;
   block.presence = Presence::absent;
   block.condemned = false;
   table_.release(id);
@@ -75,6 +88,7 @@ void MemoryPool::unpin(BlockId id) {
     leave(id);
     return;
   }
+  unpark(id);
   evictable_bytes_ += evictable_bytes(id);
 }
 
@@ -87,7 +101,8 @@ void MemoryPool::condemn(BlockId id) {
 
 void MemoryPool::remove_from_order(BlockId id) {
   evictable_bytes_ -= evictable_bytes(id);
-  order_.remove(id);
+  if (order_.contains(id)) order_.remove(id);
+  entry(id).parked = false;
 }
 
 void MemoryPool::return_to_order(BlockId id) {
@@ -96,7 +111,12 @@ void MemoryPool::return_to_order(BlockId id) {
 }
 
 void MemoryPool::touch(BlockId id) {
-  if (order_.contains(id)) order_.touch(id);
+  if (order_.contains(id)) {
+    order_.touch(id);
+  } else if (entry(id).parked) {
+    entry(id).parked = false;
+    order_.push_front(id);
+  }
 }
 
 void MemoryPool::make_first_victim(BlockId id) {

@@ -2,6 +2,8 @@
 //
 // Evictable = present, in the order, not pinned. Pins are owners, leases and copies under way. Eviction only drops: storing
 // runs ahead of it (replay rules: inclusive tiers).
+// Parking A search for a victim takes pinned blocks that it passes at the old end out of the order; with their last pin they
+//         return to that end. So each is passed once, however many copies are under way, and the order stays as it was.
 // Space   Bytes; places are offsets into the tier's arena (segment 0), chosen here.
 // Threads one thread.
 #pragma once
@@ -69,6 +71,7 @@ class MemoryPool {
  private:
   BlockInMemory& entry(BlockId id) { return table_[id].*options_.where; }
   bool evict_one();
+  void unpark(BlockId id);
 
   const Options options_;
   BlockTable& table_;

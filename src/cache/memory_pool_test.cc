@@ -42,6 +42,22 @@ TEST_F(Pool, AVictimBehindThousandsOfPinnedBlocksIsFound) {
   EXPECT_FALSE(pool_.take(kBlock));
 }
 
+TEST_F(Pool, WhatWasPassedOverWhilePinnedIsOldAgainOnceItIsNot) {
+  pool_.pin(ids_[0]);
+  pool_.pin(ids_[1]);
+  ASSERT_TRUE(pool_.take(kBlock));  // Passes 0 and 1, takes 2.
+  EXPECT_FALSE(pool_.here(ids_[2]));
+  pool_.touch(ids_[0]);
+  pool_.unpin(ids_[0]);
+  pool_.unpin(ids_[1]);
+  EXPECT_EQ(pool_.available_bytes(), (kBlocks - 1) * kBlock);
+  ASSERT_TRUE(pool_.take(kBlock));
+  EXPECT_FALSE(pool_.here(ids_[1])) << "still the oldest";
+  ASSERT_TRUE(pool_.take(kBlock));
+  EXPECT_TRUE(pool_.here(ids_[0])) << "touched while it was parked";
+  EXPECT_FALSE(pool_.here(ids_[3]));
+}
+
 TEST_F(Pool, NobodyIsEvictedForARequestThatCannotBeMet) {
   for (std::uint32_t n = 0; n < kBlocks / 2; ++n) pool_.pin(ids_[n]);
   EXPECT_FALSE(pool_.take((kBlocks / 2 + 1) * kBlock));

@@ -11,7 +11,7 @@ inline constexpr std::int64_t kEndOfTime_ns = 4'000'000'000'000'000'000;
 
 // `by_ns` after `at_ns`; what would lie beyond the end of time happens at it.
 constexpr std::int64_t after_ns(std::int64_t at_ns, std::int64_t by_ns) {
-  return by_ns >= kEndOfTime_ns - at_ns ? kEndOfTime_ns : at_ns + by_ns;
+  return by_ns >= kEndOfTime_ns - at_ns ? std::max(at_ns, kEndOfTime_ns) : at_ns + by_ns;
 }
 
 // A product or a quotient as a duration.
