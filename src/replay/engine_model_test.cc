@@ -208,15 +208,6 @@ TEST(EngineModel, FlopsPrefillsQueueForLanesAndLongPromptsPayForAttention) {
               2.0);
 }
 
-TEST(EngineModel, ALinkOfOneByteASecondEndsAtTheEndOfTimeInsteadOfOverflowing) {
-  Placement placement = small_placement();
-  placement.warm.link.read_bytes_per_s = 1;
-  placement.cold.link.write_bytes_per_s = 1;
-  const auto outcome = simulate(placement, random_tree_trace(3, 200, 400, 12));
-  EXPECT_GT(outcome.hits.warm + outcome.hits.cold, 0U);
-  for (const RequestOutcome& request : outcome.requests) EXPECT_GE(request.refill_ns, 0);
-}
-
 TEST(EngineModel, ALoadFromColdGoesByWayOfWarmAndIsBookedToCold) {
   // 24 blocks of hot: the fillers push {0, 1} out of hot and of the warm 60.
   std::vector<Line> lines{{0, 1024, 1, {0, 1}}};

@@ -9,6 +9,7 @@
 #include "placement/contradictions.h"
 #include "replay/engine_model.h"
 #include "replay/link_model.h"
+#include "replay/virtual_time.h"
 #include "trace/arrivals.h"
 
 namespace tiercel {
@@ -34,6 +35,13 @@ class Run {
   Result<void> run() {
     while (!events_.empty()) {
       const Event event = events_.pop();
+      if (event.time_ns >= kEndOfTime_ns) {
+        return fail(Errc::invalid,
+                    "the replay does not end within a century of virtual time: a bandwidth or a "
+                    "rate of the placement is "
+                    "too low for this trace; raise it (warm, cold: read_bandwidth, "
+                    "write_bandwidth; engine)");
+      }
       keep_pace(event.time_ns);
       core_.advance(event.time_ns);
       TIERCEL_TRY_VOID(handle(event));
