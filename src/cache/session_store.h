@@ -1,0 +1,115 @@
+// Sessions put to bed: named, durable lists of blocks with their tokens and the engine's opaque state, in a log of their own
+// that cache traffic never reclaims.
+//
+// Shape   DIRECTORY is a cold store of purpose `session` (tier/nvme_tier.h), beside or inside the cache's: segments hold the
+//         blocks, and pieces of tokens and state as records of two reserved kinds, all by key and each once, however many
+//         sessions refer to it. A session is one manifest file, NAME's hash + ".session" (docs/formats/session.md), which lists
+//         keys. A block is alive while a manifest lists it.
+// Order   suspend() stores what the class does not hold yet, commits it, then replaces the manifest (written, synced, renamed,
+//         directory synced). So a manifest that is there names only what is durable; a crash before leaves the session as it
+//         was. A session that grows supersedes its earlier version with the same rename: no moment has neither or half.
+// Space   capacity_bytes is hard for segments and manifests together. Segments whose blocks are mostly dead are compacted: what
+//         is alive moves, is committed, and only then the segment starts a new life. Where even that makes no room, suspend()
+//         fails with no_space, names both figures, and everything is as before.
+// End     A session stays until forget(), or until expire() finds its ttl over.
+// Damage  A manifest that does not hold together costs its session alone: it is set aside (".damaged") and reported. A block
+//         that proves bad is an error for the reader; the session says that it is not whole.
+// Waits   Every call takes the store for itself; one that cannot have it within its deadline ends with busy.
+// Threads Any.
+// Source  docs/adr/0006-sessions.md, docs/formats/session.md
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "cache/session_manifest.h"
+#include "io/disk.h"
+#include "kv/record.h"
+#include "tier/nvme_tier.h"
+
+namespace tiercel {
+
+// A block as suspend() is offered it. head.chunks is empty: the store fills it in.
+struct SessionSource {
+  RecordHead head;
+  std::uint32_t index = 0;  // Block of the chain.
+  std::uint64_t bytes = 0;  // Payload.
+};
+
+struct SessionDraft {
+  std::string name;  // 1 to kSessionNameMax bytes of UTF-8 without control characters.
+  std::uint32_t block_tokens = 0;
+  std::uint32_t position = 0;  // Blocks of the chain that the session covers.
+  std::uint64_t token_count = 0;
+  std::vector<SessionSource> blocks;  // In prefix order; every kind that position needs.
+  std::span<const std::uint32_t> tokens = {};
+  std::span<const std::byte> state = {};
+  std::int64_t expires_unix_s = 0;  // 0: never.
+  // Asked once for every block that the store does not hold yet, in order: fills the payload, all of it.
+  std::function<Result<void>(std::size_t block, std::span<std::byte> payload)> read;
+};
+
+struct SessionStoreStats {
+  std::uint64_t sessions = 0, blocks = 0;        // Alive.
+  std::uint64_t live_bytes = 0;                  // Records alive, physical.
+  std::uint64_t physical_bytes = 0;              // Segments, manifests, metadata: as the disk counts them.
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t compactions = 0, moved_bytes = 0;
+  std::uint64_t forgotten = 0, expired = 0;
+  std::uint64_t damaged_manifests = 0, leftovers_removed = 0, torn_records = 0;
+  double open_s = 0;
+};
+
+class SessionStore {
+ public:
+  struct Options {
+    std::string directory;
+    std::uint64_t capacity_bytes = 0;
+    std::uint64_t segment_bytes = 64ULL << 20;  // Made smaller where the capacity would hold few.
+    std::uint64_t record_bytes_max = 0;         // Of blocks; larger tokens and state are cut into pieces.
+    const Clock* clock = nullptr;               // For deadlines; outlives the store, as does the disk.
+    IoEngine engine = IoEngine::best;
+  };
+
+  // Errors: as NvmeTier::open, and invalid where the capacity holds too few segments.
+  static Result<std::unique_ptr<SessionStore>> open(Disk& disk, const Options& options);
+  ~SessionStore();
+
+  // Returns once the session is durable. Errors: no_space  its share is full; invalid  name or draft; io  the disk; busy.
+  // On any error the session is as it was before, and so are all others.
+  Result<SessionManifest> suspend(const SessionDraft& draft, std::int64_t deadline_ns);
+
+  Result<std::vector<SessionManifest>> list();             // By name.
+  Result<SessionManifest> find(const std::string& name);   // Errors: invalid  there is no such session.
+  bool holds(const Key& key);
+
+  // Reads blocks of the manifest, by index into manifest.blocks, in the order given and up to a few requests ahead, into
+  // `memory[i]` (payload bytes, any pieces). Each ends with one call of on_block, in order: delivered, miss (forgotten
+  // meanwhile) or error (damaged, or the deadline passed). 0: no deadline.
+  Result<void> read(const SessionManifest& manifest, std::span<const std::size_t> which,
+                    std::span<const ScatterList> memory, std::int64_t deadline_ns,
+                    const std::function<void(std::size_t i, Outcome, const Error&)>& on_block);
+  // Tokens and state, verified whole. Errors: corrupt, io.
+  Result<std::vector<std::uint32_t>> read_tokens(const SessionManifest& manifest);
+  Result<std::vector<std::byte>> read_state(const SessionManifest& manifest);
+
+  // Durable once it returns. Errors: invalid  there is no such session.
+  Result<void> forget(const std::string& name);
+  // Forgets what has expired by then; returns the names.
+  Result<std::vector<std::string>> expire(std::int64_t now_unix_s);
+
+  SessionStoreStats stats();
+
+ private:
+  class Impl;
+  explicit SessionStore(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tiercel
