@@ -1,5 +1,7 @@
 #include "cache/block_table.h"
 
+#include <bit>
+
 #include "base/check.h"
 
 namespace tiercel {
@@ -64,7 +66,7 @@ BlockId BlockTable::intern(const Key& key, BlockId parent, std::uint64_t payload
     ++blocks_[known].references;
     return known;
   }
-  if ((count_ + 1) * 2 > slots_.size()) grow();
+  if ((count_ + 1) * 2 > slots_.size()) grow(slots_.size() * 2);
   BlockId id;
   if (free_.empty()) {
     id = static_cast<BlockId>(blocks_.size());
@@ -115,8 +117,21 @@ void BlockTable::erase(BlockId id) {
   --count_;
 }
 
-void BlockTable::grow() {
-  std::vector<BlockId> old(slots_.size() * 2, kNoBlock);
+void BlockTable::reserve(std::size_t blocks) {
+  blocks_.reserve(blocks);
+  const std::size_t slots = std::bit_ceil(blocks * 2 + 2);
+  if (slots > slots_.size()) grow(slots);
+}
+
+void BlockTable::set_parent(BlockId id, BlockId parent) {
+  TIERCEL_CHECK(blocks_[id].parent == kNoBlock && parent != kNoBlock);
+  blocks_[id].parent = parent;
+  ++blocks_[parent].references;
+  ++blocks_[parent].children;
+}
+
+void BlockTable::grow(std::size_t slots) {
+  std::vector<BlockId> old(slots, kNoBlock);
   old.swap(slots_);
   for (const BlockId id : old) {
     if (id != kNoBlock) slots_[slot_of(blocks_[id].key)] = id;

@@ -66,6 +66,11 @@ class BlockTable {
   BlockId intern(const Key& key, BlockId parent, std::uint64_t payload_bytes,
                  std::uint64_t record_bytes);
 
+  // Makes room for so many blocks beforehand: a restart knows how many will come.
+  void reserve(std::size_t blocks);
+  // For a restart, which meets children before their parents. Requires a block without a parent; no ring may close.
+  void set_parent(BlockId id, BlockId parent);
+
   void retain(BlockId id) { ++blocks_[id].references; }
   void release(
       BlockId id);  // The last one forgets the block, and its ancestors that nobody else needs.
@@ -77,7 +82,7 @@ class BlockTable {
 
  private:
   std::size_t slot_of(const Key& key) const;
-  void grow();
+  void grow(std::size_t slots);
   void erase(BlockId id);
 
   std::vector<Block> blocks_;

@@ -2,12 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "base/byte_size.h"
 #include "base/check.h"
 #include "cache/cache_impl.h"
+#include "cache/restore_index.h"
 #include "io/posix_disk.h"
 
 namespace tiercel {
@@ -129,67 +128,29 @@ std::size_t CacheImpl::kind_of(const RecoveredRecord& record) const {
   return kStranger;
 }
 
-// Rebuilds index and segment account from the disk. A parent may lie behind its child (reclaim moves it on), so names come
-// first and places after them, in order of sequence: the later record of a key stands for the earlier one.
 void CacheImpl::restore(const Recovered& recovered) {
   stats_.torn_records = recovered.torn;
   stats_.open_s = recovered.open_s;
-  std::unordered_map<Key, const RecoveredRecord*> latest;
-  for (const RecoveredSegment& segment : recovered.segments) {
-    for (const RecoveredRecord& record : segment.records) {
-      if (kind_of(record) != kStranger) latest[record.key] = &record;
-    }
-  }
+  if (!cold_) return;
   BlockTable& table = core_->table();
-  std::vector<BlockId> references;
-  const auto name = [&](BlockId id, const RecoveredRecord& record) REQUIRES(mutex_) {
-    if (id >= names_.size()) names_.resize(table.id_limit());
-    names_[id] = {
-        .kind = kind_of(record), .token_count = record.token_count, .prefix = record.prefix};
-    table[id].stands_alone = primary_stands_alone_ && names_[id].kind == primary_;
-  };
-  for (const auto& [key, record] : latest) {
-    // Up to the first ancestor that has a name already, then down again. A ring of parents is cut where it closes: nothing on
-    // a disk is trusted.
-    std::vector<const RecoveredRecord*> way;
-    std::unordered_set<Key> on_way;
-    BlockId parent = kNoBlock;
-    for (const RecoveredRecord* at = record;;) {
-      if ((parent = table.find(at->key)) != kNoBlock) break;
-      way.push_back(at);
-      on_way.insert(at->key);
-      if (at->parent == Key{} || on_way.contains(at->parent)) break;
-      const auto next = latest.find(at->parent);
-      if (next == latest.end()) {  // Only its name is left.
-        parent = table.intern(at->parent, kNoBlock, 0, 0);
-        if (parent >= names_.size()) names_.resize(table.id_limit());
-        references.push_back(parent);
-        break;
-      }
-      at = next->second;
-    }
-    for (; !way.empty(); way.pop_back()) {
-      const RecoveredRecord& next = *way.back();
-      const CachedKind& cached = options_.kinds[kind_of(next)];
-      parent =
-          table.intern(next.key, parent, cached.block_bytes(next.token_count), next.place.bytes);
-      references.push_back(parent);
-      name(parent, next);
-    }
-  }
-  for (const RecoveredSegment& segment : recovered.segments) {
-    std::vector<SegmentAccount::Entry> entries;
-    for (const RecoveredRecord& record : segment.records) {
-      if (kind_of(record) == kStranger) {
-        ++stats_.stranger_records;
-      } else {
-        entries.push_back({.id = table.find(record.key), .place = record.place});
-      }
-    }
-    core_->cold()->restore(segment.segment, std::move(entries));
-  }
-  stats_.recovered_blocks = latest.size();
-  for (const BlockId id : references) table.release(id);
+  const RestoreHooks hooks{
+      .payload_of = [this](const RecoveredRecord& record) -> std::optional<std::uint64_t> {
+        const std::size_t kind = kind_of(record);
+        if (kind == kStranger) return std::nullopt;
+        return options_.kinds[kind].block_bytes(record.token_count);
+      },
+      .on_block =
+          [this, &table](BlockId id, const RecoveredRecord* record) REQUIRES(mutex_) {
+            if (id >= names_.size()) names_.resize(table.id_limit());
+            if (record == nullptr) return;
+            names_[id] = {.kind = kind_of(*record),
+                          .token_count = record->token_count,
+                          .prefix = record->prefix};
+            table[id].stands_alone = primary_stands_alone_ && names_[id].kind == primary_;
+          }};
+  const RestoreCounts counts = restore_index(recovered, hooks, *core_);
+  stats_.recovered_blocks = counts.blocks;
+  stats_.stranger_records = counts.strangers;
 }
 
 Result<void> CacheImpl::close() {
