@@ -171,17 +171,38 @@ void SimDisk::restart(std::uint64_t seed, LossMode mode) {
       root_after_loss(*state_->root, state_->name_changes, state_->late_writes, seed, mode));
 }
 
-std::unique_ptr<SimDisk> SimDisk::restarted(std::uint64_t seed, LossMode mode) const {
-  const MutexLock lock(state_->mutex);
-  auto next = std::make_shared<SimState>(state_->options);
-  auto found = root_after_loss(*state_->root, state_->name_changes,
-                               state_->powered ? state_->writes_in_flight() : state_->late_writes,
-                               seed, mode);
+// Needs the mutex of `state`, which it leaves as it is.
+std::unique_ptr<SimDisk> SimDisk::next_boot(const SimState& state, std::uint64_t seed,
+                                            LossMode mode) {
+  auto next = std::make_shared<SimState>(state.options);
+  auto found =
+      root_after_loss(*state.root, state.name_changes,
+                      state.powered ? state.writes_in_flight() : state.late_writes, seed, mode);
   {
     const MutexLock next_lock(next->mutex);
     next->boot(std::move(found));
   }
   return std::unique_ptr<SimDisk>(new SimDisk(std::move(next)));
+}
+
+std::unique_ptr<SimDisk> SimDisk::restarted(std::uint64_t seed, LossMode mode) const {
+  const MutexLock lock(state_->mutex);
+  return next_boot(*state_, seed, mode);
+}
+
+void SimDisk::watch_steps(std::function<void(std::uint64_t, const Image&)> watcher) {
+  const MutexLock lock(state_->mutex);
+  if (!watcher) {
+    state_->on_step = {};
+    return;
+  }
+  const SimState* const state = state_.get();
+  const Image image = [state](std::uint64_t seed, LossMode mode) {
+    return next_boot(*state, seed, mode);
+  };
+  state_->on_step = [watcher = std::move(watcher), image](std::uint64_t step) {
+    watcher(step, image);
+  };
 }
 
 void SimDisk::add_fault(SimFault fault) {

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <cerrno>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -125,6 +126,11 @@ class SimDisk final : public Disk {
   // The same as a disk of its own; this one stays as it is. Options are kept, faults and pace are not.
   std::unique_ptr<SimDisk> restarted(std::uint64_t seed, LossMode mode) const;
 
+  // What the next boot would find if the power went off at this very step.
+  using Image = std::function<std::unique_ptr<SimDisk>(std::uint64_t seed, LossMode mode)>;
+  // Called at the end of each step: asks for images of this disk, but must not call it. Empty: nobody watches.
+  void watch_steps(std::function<void(std::uint64_t step, const Image& image)> watcher);
+
   // Faults. All of them outlast a restart.
   void add_fault(SimFault fault);
   void clear_faults();
@@ -146,6 +152,8 @@ class SimDisk final : public Disk {
 
  private:
   explicit SimDisk(std::shared_ptr<SimState> state);
+  static std::unique_ptr<SimDisk> next_boot(const SimState& state, std::uint64_t seed,
+                                            LossMode mode);
 
   const std::shared_ptr<SimState> state_;  // Shared with its handles; the last one frees it.
 };

@@ -91,6 +91,7 @@ void SimState::take_step(SimOp op, const std::string& path, std::uint64_t offset
   if (log.size() < kSimLogMax)
     log.push_back({.number = steps, .op = op, .path = path, .offset = offset, .bytes = bytes});
   if (steps >= last_step) cut_power();
+  if (on_step) on_step(steps);
 }
 
 std::vector<SimLateWrite> SimState::writes_in_flight() const {

@@ -124,6 +124,7 @@ class SimState {
   std::uint64_t queues_made GUARDED_BY(mutex) = 0;
   std::map<std::uint64_t, std::vector<SimTransfer>> in_flight GUARDED_BY(mutex);  // By queue.
   std::vector<SimLateWrite> late_writes GUARDED_BY(mutex);  // Of the last power cut.
+  std::function<void(std::uint64_t)> on_step GUARDED_BY(mutex);
 
  private:
   static SimNodePointer make_root();

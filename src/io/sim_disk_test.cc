@@ -276,5 +276,35 @@ TEST(SimDisk, TheSameSeedDoesTheSameAgain) {
   EXPECT_NE(run(3), run(4));
 }
 
+// An image taken at a step is what cutting the power at that step would have left; the disk it was taken of goes on.
+TEST(SimDisk, AnImageOfEachStepIsWhatACutThereWouldLeave) {
+  const auto work = [](SimDisk& disk) {
+    static_cast<void>(disk.make_directory("/d"));
+    for (int i = 0; i < 3; ++i)
+      static_cast<void>(replace_file(disk, "/d", "name", as_bytes("content " + std::to_string(i))));
+  };
+  const auto content = [](SimDisk& disk) {
+    const auto bytes = read_file(disk, "/d/name", 100);
+    return bytes ? std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()) : "-";
+  };
+  for (const LossMode mode : kLossModes) {
+    std::vector<std::string> images;
+    SimDisk watched;
+    watched.watch_steps([&](std::uint64_t step, const SimDisk::Image& image) {
+      images.push_back(content(*image(step, mode)));
+    });
+    work(watched);
+    EXPECT_EQ(content(watched), "content 2");
+    ASSERT_EQ(images.size(), watched.steps());
+    for (std::uint64_t step = 1; step <= images.size(); ++step) {
+      SimDisk cut;
+      cut.cut_power_after(step);
+      work(cut);
+      cut.restart(step, mode);
+      EXPECT_EQ(content(cut), images[step - 1]) << "step " << step << " " << loss_mode_name(mode);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tiercel
