@@ -77,15 +77,16 @@ void SimState::close_handle(SimNode& node) {
   count_space(node, true);
 }
 
+void SimState::count_names(SimNode& node, int by) {
+  count_space(node, false);
+  node.names = static_cast<std::uint32_t>(static_cast<int>(node.names) + by);
+  count_space(node, true);
+}
+
 void SimState::set_name(SimNode& directory, const std::string& name, SimNodePointer target) {
-  const auto change = [&](SimNode& node, int by) {
-    count_space(node, false);
-    node.names = static_cast<std::uint32_t>(static_cast<int>(node.names) + by);
-    count_space(node, true);
-  };
-  if (target) change(*target, 1);
+  if (target) count_names(*target, 1);
   if (const auto old = directory.entries.find(name); old != directory.entries.end()) {
-    change(*old->second, -1);
+    count_names(*old->second, -1);
     directory.entries.erase(old);
   }
   if (target) directory.entries[name] = std::move(target);
