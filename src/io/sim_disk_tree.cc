@@ -54,7 +54,9 @@ Result<std::pair<SimNodePointer, std::string>> SimState::parent_of(const char* w
   if (parts.empty()) return posix_error(what, path, EISDIR);
   std::string parent;
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) parent += "/" + parts[i];
-  TIERCEL_TRY(SimNodePointer node, find(what, parent));
+  const auto found = find(what, parent);
+  if (!found) return posix_error(what, path, found.error().os_errno);
+  SimNodePointer node = *found;
   if (!node->is_directory) return posix_error(what, path, ENOTDIR);
   return std::pair(std::move(node), parts.back());
 }

@@ -101,4 +101,72 @@ class SimStore {
   Recovered recovered_;
 };
 
+struct SimWritten {
+  std::vector<TestRecord> records;
+  std::vector<Place> places;
+};
+
+// Records of three pages, and where they go: back to back, from the start of `segment` on.
+inline SimWritten make_sim_records(std::size_t count, std::uint32_t segment = 0,
+                                   std::uint64_t seed = 1) {
+  SimWritten made;
+  std::uint64_t end = kSegmentHeaderBytes, in_segment = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    made.records.push_back(make_test_record(seed + i, 2 * kPageBytes));
+    const std::uint64_t bytes = made.records.back().bytes.size();
+    if (!segment_has_room(SimStore::kSegmentBytes, end, bytes, ++in_segment)) {
+      ++segment;
+      end = kSegmentHeaderBytes;
+      in_segment = 1;
+    }
+    made.places.push_back({.segment = segment, .offset = end, .bytes = bytes});
+    end += bytes;
+  }
+  return made;
+}
+inline constexpr std::size_t kSimRecordsPerSegment = 20;  // Of three pages.
+
+// Stores them in batches of four; the outcomes.
+inline std::vector<Completion> store_all(SimStore& store, const SimWritten& made) {
+  std::vector<Completion> outcomes;
+  for (std::size_t first = 0; first < made.records.size(); first += 4) {
+    std::vector<Op> ops;
+    for (std::size_t i = first; i < std::min(first + 4, made.records.size()); ++i)
+      ops.push_back(made.records[i].store(made.places[i]));
+    std::ranges::move(store.run(std::move(ops)), std::back_inserter(outcomes));
+  }
+  return outcomes;
+}
+
+// The same where nothing may go wrong, then a commit.
+inline SimWritten store_durably(SimStore& store, std::size_t count, std::uint32_t segment = 0,
+                                std::uint64_t seed = 1) {
+  SimWritten made = make_sim_records(count, segment, seed);
+  for (const Completion& done : store_all(store, made))
+    EXPECT_EQ(done.outcome, Outcome::delivered) << done.error.what;
+  EXPECT_EQ(store.commit().outcome, Outcome::delivered);
+  return made;
+}
+
+// What a store that was opened again knows of records. Wrong bytes fail the test here.
+struct SimFound {
+  std::size_t delivered = 0;
+  std::size_t refused = 0;  // Listed by the recovery, but the load was no delivery.
+  std::size_t missing = 0;  // Not listed.
+};
+inline SimFound look_for(SimStore& store, const SimWritten& written) {
+  SimFound found;
+  const auto places = store.places();
+  for (std::size_t i = 0; i < written.records.size(); ++i) {
+    const auto place = places.find(written.records[i].head.key);
+    if (place == places.end()) {
+      ++found.missing;
+      continue;
+    }
+    const Completion done = store.load(written.records[i], place->second);
+    ++(done.outcome == Outcome::delivered ? found.delivered : found.refused);
+  }
+  return found;
+}
+
 }  // namespace tiercel
