@@ -95,6 +95,47 @@ TEST_F(NvmeFaults, AWriteErrorForEverEndsStoringButNotLoading) {
   EXPECT_EQ(store_.load(written.records[0], written.places[0]).outcome, Outcome::delivered);
 }
 
+// Without its header a segment's new life could not be told from its old one: the tier stores no more, and loses nothing that
+// it acknowledged.
+TEST_F(NvmeFaults, AFailedSegmentHeaderEndsStoringAndLosesNothingAcknowledged) {
+  const SimWritten written = store_durably(store_, 4);
+  disk_.add_fault({.op = SimOp::write, .path_part = "segment-00000001"});
+  EXPECT_EQ(store_one(100, 1).outcome, Outcome::error);
+  EXPECT_EQ(store_one(101, 2).outcome, Outcome::error);
+  EXPECT_EQ(store_.commit().outcome, Outcome::error);
+  EXPECT_EQ(store_.load(written.records[0], written.places[0]).outcome, Outcome::delivered);
+  disk_.restart(1, LossMode::torn);
+  open();
+  EXPECT_EQ(look_for(store_, written).delivered, 4U);
+  store_durably(store_, 4, 1, 200);
+}
+
+// A segment's header went to the disk alone, because the first store of that life never began, and was still on its way when
+// the segment was reclaimed. It must not land on the header of the next life: its records would be gone after a restart.
+TEST(NvmeReclaim, TheHeaderOfALifeThatIsOverNeverLandsOnThatOfTheNext) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SimDisk disk({.seed = seed});
+    SimStore store(disk);
+    ASSERT_TRUE(store.open());
+    store.clock().advance_ns(1000);
+    const SimWritten old = make_sim_records(2);
+    Op late = old.records[0].store(old.places[0]);
+    late.deadline_ns = 1;
+    ASSERT_EQ(store.run_one(late).error.code, Errc::cancelled);
+    ASSERT_EQ(store.run_one(old.records[1].store(old.places[1])).outcome, Outcome::delivered);
+    const SimWritten fresh = make_sim_records(1, 0, 100);
+    for (const Completion& done : store.run({{.type = OpType::reclaim, .place = {.segment = 0}},
+                                             fresh.records[0].store(fresh.places[0]),
+                                             {.type = OpType::commit}})) {
+      ASSERT_EQ(done.outcome, Outcome::delivered);
+    }
+    store.close();
+    disk.restart(seed, LossMode::drop);
+    ASSERT_TRUE(store.open());
+    ASSERT_EQ(look_for(store, fresh).delivered, 1U) << "seed " << seed;
+  }
+}
+
 // Linux: a failed fsync marks the pages clean, a second one succeeds, and the data is gone. So one failed sync ends storing.
 TEST_F(NvmeFaults, AFailedSyncStopsStoresButNotLoadsAndNothingAcknowledgedIsLost) {
   const SimWritten written = store_durably(store_, 4);
