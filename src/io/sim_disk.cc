@@ -32,12 +32,6 @@ class SimLock final : public FileLock {
   const bool exclusive_;
 };
 
-std::uint64_t allocated_below(const SimNode& node) {
-  std::uint64_t bytes = node.content.now().allocated_bytes();
-  for (const auto& [name, entry] : node.entries) bytes += allocated_below(*entry);
-  return bytes;
-}
-
 void list_below(const SimNode& node, const std::string& path, std::vector<std::string>& paths) {
   for (const auto& [name, entry] : node.entries) {
     if (entry->is_directory) {

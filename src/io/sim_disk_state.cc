@@ -43,6 +43,12 @@ bool may_lie(SimOp op) { return op == SimOp::read || op == SimOp::write || op ==
 
 }  // namespace
 
+std::uint64_t allocated_below(const SimNode& node) {
+  std::uint64_t bytes = node.content.now().allocated_bytes();
+  for (const auto& [name, entry] : node.entries) bytes += allocated_below(*entry);
+  return bytes;
+}
+
 Result<void> SimState::check_power(const char* what, const std::string& path,
                                    std::uint64_t of_generation) const {
   if (!powered) return fail(Errc::io, fmt::format("{} {}: the power is off", what, path), EIO);
@@ -123,12 +129,7 @@ void SimState::boot(SimNodePointer found) {
   steps = 0;
   last_step = kForever;
   log.clear();
-  used_bytes = 0;
-  const auto count = [&](const auto& self, const SimNode& node) -> void {
-    used_bytes += node.content.now().allocated_bytes();
-    for (const auto& [name, entry] : node.entries) self(self, *entry);
-  };
-  count(count, *root);
+  used_bytes = allocated_below(*root);
 }
 
 std::uint64_t SimState::free_bytes(bool with_quota) const {

@@ -27,6 +27,8 @@ struct SimNode {
   SimNames entries, durable_entries;  // Of a directory.
 };
 
+std::uint64_t allocated_below(const SimNode& node);
+
 // One name of a directory gets a file, or loses it (null).
 struct SimNameEdge {
   SimNodePointer directory;
@@ -139,6 +141,7 @@ class SimState {
   void change_names(std::vector<SimNameEdge> edges) REQUIRES(mutex);
   void set_name(SimNode& directory, const std::string& name, SimNodePointer target) REQUIRES(mutex);
   void count_space(const SimNode& node, bool more) REQUIRES(mutex);
+  void count_names(SimNode& node, int by) REQUIRES(mutex);
   void drop_names_below(SimNode& directory) REQUIRES(mutex);
 
   Rng rng_ GUARDED_BY(mutex);  // For what failed syncs leave behind.

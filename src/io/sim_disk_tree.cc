@@ -54,7 +54,9 @@ Result<std::pair<SimNodePointer, std::string>> SimState::parent_of(const char* w
   if (parts.empty()) return posix_error(what, path, EISDIR);
   std::string parent;
   for (std::size_t i = 0; i + 1 < parts.size(); ++i) parent += "/" + parts[i];
-  TIERCEL_TRY(SimNodePointer node, find(what, parent));
+  const auto found = find(what, parent);
+  if (!found) return posix_error(what, path, found.error().os_errno);
+  SimNodePointer node = *found;
   if (!node->is_directory) return posix_error(what, path, ENOTDIR);
   return std::pair(std::move(node), parts.back());
 }
@@ -77,15 +79,16 @@ void SimState::close_handle(SimNode& node) {
   count_space(node, true);
 }
 
+void SimState::count_names(SimNode& node, int by) {
+  count_space(node, false);
+  node.names = static_cast<std::uint32_t>(static_cast<int>(node.names) + by);
+  count_space(node, true);
+}
+
 void SimState::set_name(SimNode& directory, const std::string& name, SimNodePointer target) {
-  const auto change = [&](SimNode& node, int by) {
-    count_space(node, false);
-    node.names = static_cast<std::uint32_t>(static_cast<int>(node.names) + by);
-    count_space(node, true);
-  };
-  if (target) change(*target, 1);
+  if (target) count_names(*target, 1);
   if (const auto old = directory.entries.find(name); old != directory.entries.end()) {
-    change(*old->second, -1);
+    count_names(*old->second, -1);
     directory.entries.erase(old);
   }
   if (target) directory.entries[name] = std::move(target);

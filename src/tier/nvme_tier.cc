@@ -158,8 +158,9 @@ void NvmeTier::accept(Active active) {
       break;
     case OpType::reclaim: {
       TIERCEL_CHECK(segment->stores == 0 && segment->loads == 0);
-      Segment
-          fresh;  // A footer on its way delays the next life's first write; a sync does not mind.
+      Segment fresh;  // A header or footer on its way delays the next life's first write; a sync
+                      // does not mind.
+      fresh.header_in_flight = segment->header_in_flight;
       fresh.footer_in_flight = segment->footer_in_flight;
       fresh.syncing = segment->syncing;
       *segment = std::move(fresh);

@@ -111,8 +111,9 @@ class NvmeTier final : public Tier {
   struct Segment {
     bool used = false;  // Has a life.
     bool header_due = false;
-    bool closed = false;      // Sealed or recovered: no stores.
-    bool footer_due = false;  // Sealed, footer not written yet.
+    bool header_in_flight = false;  // On its own, without a record.
+    bool closed = false;            // Sealed or recovered: no stores.
+    bool footer_due = false;        // Sealed, footer not written yet.
     bool footer_in_flight = false;
     bool dirty = false;  // Written since its last sync was started.
     bool syncing = false;

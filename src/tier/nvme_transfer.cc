@@ -126,8 +126,9 @@ void NvmeTier::start_stores(bool patient) {
          free_jobs_.size() > 1) {  // Two: a segment header may need its own.
     const std::uint32_t first = waiting_stores_.front();
     const Place place = active_[first].op.place;
+    const Segment& segment = segments_[place.segment];
     if (over_limit(write_bytes_, place.bytes, options_.bytes_in_flight_max) ||
-        segments_[place.segment].footer_in_flight)
+        segment.footer_in_flight || (segment.header_due && segment.header_in_flight))
       return;
     std::uint64_t run_bytes = 0;
     std::size_t run_ops = 0;
@@ -197,6 +198,7 @@ void NvmeTier::start_run(std::uint32_t index, std::vector<std::uint32_t> ops,
       write_bytes_ += kSegmentHeaderBytes;
       ++write_jobs_;
       ++header_jobs_;
+      segment.header_in_flight = true;
       submit_job(header, file, IoType::write, 0, {{page.data(), page.size()}});
     }
   }
@@ -336,7 +338,10 @@ void NvmeTier::complete_write(Job& job, const Result<void>& result) {
   --write_jobs_;
   Segment& segment = segments_[job.segment];
   if (!job.header_page.empty()) staging_->give_page(job.header_page);
-  if (job.ops.empty()) --header_jobs_;
+  if (job.ops.empty()) {
+    --header_jobs_;
+    segment.header_in_flight = false;
+  }
   segment.dirty = segment.dirty || result.has_value();
   // Without its header, nothing in the segment would be found again.
   if (!result && !job.header_page.empty()) failed_ = result.error();
