@@ -18,7 +18,27 @@ constexpr const char* kTemporaryName = "store.meta.tmp";
 constexpr std::uint32_t kSegmentsMax = 1U << 20;
 
 constexpr std::uint32_t kFlagChecksums = 1;  // Always set.
-constexpr std::uint32_t kFlagReplay = 2;     // StorePurpose::replay; clear: cache.
+constexpr std::uint32_t kFlagReplay = 2;     // StorePurpose::replay.
+constexpr std::uint32_t kFlagSession = 4;    // StorePurpose::session. Neither: cache; never both.
+
+std::uint32_t purpose_flags(StorePurpose purpose) {
+  switch (purpose) {
+    case StorePurpose::cache:
+      return 0;
+    case StorePurpose::replay:
+      return kFlagReplay;
+    case StorePurpose::session:
+      return kFlagSession;
+  }
+  return 0;
+}
+
+std::optional<StorePurpose> parse_purpose(std::uint32_t flags) {
+  for (const auto purpose : {StorePurpose::cache, StorePurpose::replay, StorePurpose::session}) {
+    if (flags == purpose_flags(purpose)) return purpose;
+  }
+  return std::nullopt;
+}
 
 StoreUuid new_uuid() {
   std::random_device source;
@@ -34,8 +54,8 @@ bool counts_as_empty(const std::vector<std::string>& names) {
   });
 }
 
-// A damaged superblock of ours is no reason to refuse a start that throws everything away. But a replay cannot know then
-// whose store it would throw away.
+// A damaged superblock of ours is no reason to refuse a start that throws everything away. But a replay or a store of
+// sessions cannot know then whose store it would throw away.
 bool may_replace(const Error& error, const StoreGeometry& geometry, StoreStart start) {
   return error.code == Errc::corrupt && start == StoreStart::empty &&
          geometry.purpose == StorePurpose::cache;
@@ -53,7 +73,15 @@ Result<void> check_purpose(const std::string& path, StorePurpose found, StorePur
 }  // namespace
 
 const char* store_purpose_name(StorePurpose purpose) {
-  return purpose == StorePurpose::replay ? "replay" : "cache";
+  switch (purpose) {
+    case StorePurpose::cache:
+      return "cache";
+    case StorePurpose::replay:
+      return "replay";
+    case StorePurpose::session:
+      return "session class";
+  }
+  return "unknown";
 }
 
 std::vector<std::byte> encode_superblock(const Superblock& superblock) {
@@ -61,8 +89,7 @@ std::vector<std::byte> encode_superblock(const Superblock& superblock) {
   const std::span<std::byte> out(page);
   put_magic(out, kMagic);
   put_number<std::uint32_t>(out, 8, kStoreVersion);
-  put_number<std::uint32_t>(
-      out, 12, kFlagChecksums | (superblock.purpose == StorePurpose::replay ? kFlagReplay : 0));
+  put_number<std::uint32_t>(out, 12, kFlagChecksums | purpose_flags(superblock.purpose));
   put_bytes(out, 16, superblock.store);
   put_number<std::uint64_t>(out, 32, superblock.segment_bytes);
   put_number<std::uint64_t>(out, 40, superblock.record_bytes_max);
@@ -90,18 +117,18 @@ Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
                 "trusted, empty it");
   }
   const auto flags = get_number<std::uint32_t>(bytes, 12);
-  if ((flags & kFlagChecksums) == 0 || (flags & ~(kFlagChecksums | kFlagReplay)) != 0) {
+  const auto purpose = parse_purpose(flags & ~kFlagChecksums);
+  if ((flags & kFlagChecksums) == 0 || !purpose) {
     return fail(Errc::invalid,
                 fmt::format("store.meta has the flags {:#x}, which this build does not know; use a "
                             "newer build",
                             flags));
   }
-  const Superblock superblock{
-      .store = get_bytes<16>(bytes, 16),
-      .segment_bytes = get_number<std::uint64_t>(bytes, 32),
-      .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
-      .epoch = get_number<std::uint64_t>(bytes, 48),
-      .purpose = (flags & kFlagReplay) != 0 ? StorePurpose::replay : StorePurpose::cache};
+  const Superblock superblock{.store = get_bytes<16>(bytes, 16),
+                              .segment_bytes = get_number<std::uint64_t>(bytes, 32),
+                              .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
+                              .epoch = get_number<std::uint64_t>(bytes, 48),
+                              .purpose = *purpose};
   if (superblock.segment_bytes % kPageBytes != 0 ||
       superblock.record_bytes_max >
           superblock.segment_bytes / kSegmentRecordsMin ||  // Or the next line wraps.

@@ -26,8 +26,9 @@ inline constexpr std::uint32_t kStoreVersion = 1;
 inline constexpr const char* kSuperblockName = "store.meta";
 inline constexpr const char* kStoreLockName = "lock";
 
-// Who owns what is in the store: a replay empties its store at every start, so it must never be given that of a cache.
-enum class StorePurpose : std::uint8_t { cache, replay };
+// Who owns what is in the store: a replay empties its store at every start, so it must never be given that of a cache; a
+// cache reclaims, so it must never be given that of suspended sessions.
+enum class StorePurpose : std::uint8_t { cache, replay, session };
 const char* store_purpose_name(StorePurpose purpose);
 
 struct Superblock {
