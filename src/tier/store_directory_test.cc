@@ -176,14 +176,40 @@ TEST(NvmeRestart, AReplayDoesNotReplaceADamagedSuperblockAndNobodyOpensUnknownFl
   }
 }
 
+TEST(NvmeRestart, NothingIsRemovedOrChangedBeforeEveryRefusalHasBeenDecided) {
+  NvmeHarness harness;
+  write_records(harness, 150);  // Two segments.
+  harness.commit();
+  harness.close();
+  std::filesystem::resize_file(harness.segment_path(0), 1 << 20);
+  std::ofstream(harness.segment_path(3)).close();
+  std::ofstream(harness.directory() + "/store.meta.tmp") << "half";
+  std::ofstream(harness.segment_path(99)) << "from a larger store";  // Beyond the capacity.
+  const auto superblock = *read_file(harness.disk(), harness.directory() + "/store.meta", 4096);
+  const auto opened = NvmeTier::open(harness.disk(), harness.directory(), harness.options());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::invalid);
+  EXPECT_NE(opened.error().what.find("segment-00000099"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(harness.segment_path(0)), 1U << 20);
+  EXPECT_TRUE(std::filesystem::exists(harness.segment_path(3)));
+  EXPECT_TRUE(std::filesystem::exists(harness.directory() + "/store.meta.tmp"));
+  EXPECT_EQ(*read_file(harness.disk(), harness.directory() + "/store.meta", 4096), superblock);
+  std::filesystem::remove(
+      harness.segment_path(99));  // The control: without it all of it is tidied.
+  const Recovered& recovered = harness.reopen();
+  EXPECT_EQ(recovered.resized_segments, 1U);
+  EXPECT_EQ(recovered.leftovers_removed, 2U);
+}
+
 TEST(NvmeRestart, LeftOversOfACrashedStartAreCleanedUp) {
   NvmeHarness harness;
   harness.close();
   std::ofstream(harness.directory() + "/store.meta.tmp") << "half";
-  std::ofstream(harness.directory() + "/" + segment_file_name(3)) << "half made";
-  harness.reopen();
+  std::ofstream(harness.segment_path(3)).close();
+  EXPECT_EQ(harness.reopen().leftovers_removed, 2U);
   EXPECT_FALSE(std::filesystem::exists(harness.directory() + "/store.meta.tmp"));
   EXPECT_FALSE(std::filesystem::exists(harness.segment_path(3)));
+  EXPECT_EQ(harness.reopen().leftovers_removed, 0U);
   const std::string young = harness.directory() + "-young";  // Died between lock and superblock.
   std::filesystem::create_directory(young);
   std::ofstream(young + "/lock") << "tiercel pid 1";
