@@ -38,7 +38,7 @@ void CacheImpl::run() {
         if (abandon_ || (closing_ && settled())) break;
         const std::int64_t sleep = sleep_ns();
         if (sleep > 0) work_.wait_for(mutex_, std::chrono::nanoseconds(sleep));
-        continue;
+        // Nothing of the core's is under way; what the tiers do aside (a footer, a checkpoint) still wants to be looked after.
       }
       if (abandon_) break;
     }

@@ -75,9 +75,7 @@ Result<SegmentGeometry> cold_geometry(const CacheOptions& options, std::uint64_t
           "cold_bytes: {} holds {} segments of {}, which {} was made with; give at least {}, or "
           "another directory",
           pretty_byte_size(options.cold_bytes), count, pretty_byte_size(found->segment_bytes),
-          options.directory,
-          exact_byte_size(kColdSegmentsMin * (found->segment_bytes + kSegmentSlackBytes) +
-                          kStoreMetadataBytes)));
+          options.directory, exact_byte_size(store_bytes(found->segment_bytes, kColdSegmentsMin))));
     }
     return SegmentGeometry{.segment_bytes = found->segment_bytes, .segments_max = count};
   }

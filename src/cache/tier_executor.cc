@@ -11,7 +11,7 @@ namespace tiercel {
 namespace {
 
 constexpr std::int64_t kPoll_ns = 100'000'000;
-constexpr std::uint64_t kTagAside = 0;          // Seals and reclaims: no op of the core.
+constexpr std::uint64_t kTagAside = 0;          // Seals, reclaims, checkpoints: no op of the core.
 constexpr std::uint64_t kTagMove = 1ULL << 63;  // The halves of a move.
 constexpr std::size_t kScratchKept = 256;
 constexpr std::size_t kSideErrorsKept = 16;
@@ -189,7 +189,7 @@ void TierExecutor::finish(std::uint64_t op, Outcome outcome, Error error) {
     if (op == kTagAside && outcome == Outcome::error && side_errors_.size() < kSideErrorsKept) {
       side_errors_.push_back(std::move(error));
     }
-    return;  // A seal, a reclaim, or the answer to what was given up.
+    return;  // Something aside, or the answer to what was given up.
   }
   Running& running = node.mapped();
   if (running.payload_bytes > 0 && outcome == Outcome::delivered) {
@@ -206,10 +206,18 @@ void TierExecutor::finish(std::uint64_t op, Outcome outcome, Error error) {
   done_.push_back({.op = op, .outcome = outcome, .error = std::move(error)});
 }
 
+void TierExecutor::submit_checkpoint_if_due() {
+  if (!options_.checkpoints || !options_.cold->checkpoint_due()) return;
+  const Op op{.type = OpType::checkpoint, .tag = kTagAside};
+  const auto ticket = options_.cold->submit(std::span(&op, 1));
+  static_cast<void>(ticket);  // Busy: it is still due at the next call.
+}
+
 void TierExecutor::collect(std::vector<TierDone>& out, std::int64_t timeout_ns) {
   if (options_.warm != nullptr) take(*options_.warm, 0);
   if (options_.cold != nullptr)
     take(*options_.cold, done_.empty() && !running_.empty() ? timeout_ns : 0);
+  if (options_.cold != nullptr) submit_checkpoint_if_due();
   std::ranges::move(done_, std::back_inserter(out));
   done_.clear();
 }

@@ -4,6 +4,8 @@
 // Work     One action with what the core does not know: the record's head and the memory outside the tiers that the block comes
 //          from or goes to. Records lie in warm as they lie in cold, so between these two nothing is encoded or copied.
 // Order    begin() in the order of decision: stores into a segment come with growing offsets.
+// Aside    Seals, reclaims and checkpoints: nobody waits for them. A checkpoint is submitted where cold calls one due (after
+//          commits); it decides nothing, so a driven replay stays what was simulated.
 // Waits    begin() waits where a tier's queue is full, and for the copy of a move, which goes through one buffer; both wait for the
 //          disk and at most kAnswerWithin_ns. Everything else is asynchronous; collect() gives the completions.
 // Errors   Every op begun ends in exactly one Done, refusals of a tier included.
@@ -52,6 +54,7 @@ class TierExecutor {
     const Clock* clock = nullptr;
     // Where a move cannot read its record: writes it anew into the span and returns true, or gives it up. May be empty.
     std::function<bool(const Action&, std::span<std::byte>)> rebuild;
+    bool checkpoints = true;
   };
 
   explicit TierExecutor(Options options) : options_(std::move(options)) {}
@@ -67,7 +70,7 @@ class TierExecutor {
   std::span<std::byte> warm_record(const Place& place) const {
     return options_.warm_memory.subspan(place.offset, place.bytes);
   }
-  // Ops without a completion of their own (seal, reclaim) that failed.
+  // Ops without a completion of their own (seal, reclaim, checkpoint) that failed.
   const std::vector<Error>& side_errors() const { return side_errors_; }
 
  private:
@@ -85,6 +88,7 @@ class TierExecutor {
   void begin_load(const TierWork& work);
   void begin_move(const TierWork& work);
   void submit(Tier& tier, const Op& op);
+  void submit_checkpoint_if_due();
   void take(Tier& tier, std::int64_t timeout_ns);
   void finish(std::uint64_t op, Outcome outcome, Error error);
   Result<Outcome> run_to_end(const Op& op);

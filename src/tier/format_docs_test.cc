@@ -6,6 +6,7 @@
 
 #include "base/checksum.h"
 #include "kv/record.h"
+#include "tier/checkpoint_format.h"
 #include "tier/segment_format.h"
 #include "tier/store_directory.h"
 
@@ -103,6 +104,45 @@ TEST(FormatDocs, Segment) {
                                      .entries = {entry}});
   expect_same(dumps[2], footer);
   expect_same(dumps[3], footer);
+}
+
+TEST(FormatDocs, Checkpoint) {
+  std::vector<std::byte> page(kPageBytes);
+  const RecordHead head = sample_head();
+  ASSERT_TRUE(encode_head(head, page));
+  const FooterEntry entry{.key = head.key,
+                          .parent = head.parent,
+                          .prefix = head.prefix,
+                          .fingerprint = head.fingerprint,
+                          .kind = head.kind,
+                          .token_count = head.token_count,
+                          .offset = 4096,
+                          .bytes = 8192,
+                          .head_checksum = head_checksum(page)};
+  const Checkpoint checkpoint{
+      .store = sample_store(),
+      .sequence = 5,
+      .epoch = 2,
+      .unix_s = 1'790'000'000,
+      .segments = {{.segment = 3,
+                    .life = {.sequence = 9, .epoch = 2},
+                    .data_end = 4096 + 8192,
+                    .entries = {entry}},
+                   {.segment = 4,
+                    .life = {.sequence = 8, .epoch = 2},
+                    .sealed = true,
+                    .data_end = 32 * kMiB}},
+      .quarantined = {{.segment = 4,
+                       .life = {.sequence = 8, .epoch = 2},
+                       .offset = 20480,
+                       .key = head.parent,
+                       .unix_s = 1'789'999'000,
+                       .reason = "checksum of chunk 0 of 1 does not match"}}};
+  std::vector<std::byte> bytes(checkpoint_bytes(checkpoint));
+  encode_checkpoint(checkpoint, bytes);
+  const auto dumps = read_dumps("checkpoint.md");
+  ASSERT_EQ(dumps.size(), 1U);
+  expect_same(dumps[0], bytes);
 }
 
 TEST(FormatDocs, Superblock) {

@@ -42,8 +42,7 @@ class NvmeHarness final : public TierHarness {
  public:
   static constexpr std::uint64_t kSegmentBytes = 12 << 20;
   static constexpr std::uint64_t kRecordBytesMax = 1 << 20;
-  static constexpr std::uint64_t kCapacity =
-      8 * (kSegmentBytes + kSegmentSlackBytes) + kStoreMetadataBytes;
+  static constexpr std::uint64_t kCapacity = store_bytes(kSegmentBytes, 8);
 
   explicit NvmeHarness(IoEngine engine = IoEngine::best, bool direct = true)
       : engine_(engine), real_disk_({.direct = direct}), disk_(real_disk_) {

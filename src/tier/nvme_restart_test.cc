@@ -133,19 +133,45 @@ TEST(NvmeRestart, ATornTailIsDroppedAndADamagedMiddleHidesNothingBehindIt) {
   expect_found(harness, recovered, written, {10, 15, 16, 29});
 }
 
-TEST(NvmeRestart, ATruncatedSegmentFileIsRemovedTheOthersStay) {
+// Somebody cut the file off: what lay behind the cut is gone, what lies before it is not.
+TEST(NvmeRestart, ATruncatedSegmentFileGivesBackWhatIsLeftInIt) {
+  for (const bool sealed : {false, true}) {
+    SCOPED_TRACE(sealed ? "with a footer" : "without a footer");
+    NvmeHarness harness;
+    const Written written = write_records(harness, 150);
+    harness.commit();
+    if (sealed) harness.reopen();
+    harness.close();
+    constexpr std::uint64_t kCut = (1 << 20) + 12345;
+    std::filesystem::resize_file(harness.segment_path(0), kCut);
+    const Recovered& recovered = harness.reopen();
+    std::vector<std::size_t> lost;
+    for (std::size_t i = 0; i < written.places.size(); ++i) {
+      const Place& place = written.places[i];
+      if (place.segment == 0 && place.offset + place.bytes > kCut) lost.push_back(i);
+    }
+    ASSERT_LT(lost.size(), 150U);
+    expect_found(harness, recovered, written, lost);
+    EXPECT_EQ(recovered.resized_segments, 1U);
+    EXPECT_EQ(std::filesystem::file_size(harness.segment_path(0)), NvmeHarness::kSegmentBytes);
+    EXPECT_LE(harness.nvme().physical_bytes(), NvmeHarness::kCapacity);
+    expect_found(harness, harness.reopen(), written, lost);
+  }
+}
+
+TEST(NvmeRestart, ASegmentFileThatGrewIsCutBackAndLosesNothing) {
   NvmeHarness harness;
   const Written written = write_records(harness, 150);
   harness.commit();
+  harness.reopen();
   harness.close();
-  std::filesystem::resize_file(harness.segment_path(0), 1 << 20);
+  std::filesystem::resize_file(harness.segment_path(0), NvmeHarness::kSegmentBytes + 5000);
   const Recovered& recovered = harness.reopen();
-  std::vector<std::size_t> lost;
-  for (std::size_t i = 0; i < written.places.size(); ++i) {
-    if (written.places[i].segment == 0) lost.push_back(i);
-  }
-  expect_found(harness, recovered, written, lost);
-  EXPECT_FALSE(std::filesystem::exists(harness.segment_path(0)));
+  EXPECT_EQ(recovered.resized_segments, 1U);
+  EXPECT_TRUE(recovered.segments[0].sealed) << "its footer is where it was";
+  expect_found(harness, recovered, written);
+  EXPECT_EQ(std::filesystem::file_size(harness.segment_path(0)), NvmeHarness::kSegmentBytes);
+  EXPECT_EQ(harness.reopen().resized_segments, 0U);
 }
 
 TEST(NvmeRestart, RecordsOfThePreviousLifeAreNotThere) {

@@ -44,7 +44,7 @@ NvmeTier::SegmentPlan& NvmeTier::plan_of(std::vector<SegmentPlan>& plans,
 }
 
 Result<void> NvmeTier::check(const Op& op, std::vector<SegmentPlan>& plans, Active& active) const {
-  if (op.type == OpType::commit) return {};
+  if (op.type == OpType::commit || op.type == OpType::checkpoint) return {};
   const Place& place = op.place;
   if (place.segment >= segments_.size()) {
     return fail(Errc::invalid,
@@ -77,6 +77,7 @@ Result<void> NvmeTier::check(const Op& op, std::vector<SegmentPlan>& plans, Acti
               .records = 0};
       break;
     case OpType::commit:
+    case OpType::checkpoint:
       break;
   }
   if (op.type != OpType::store) return {};
@@ -120,7 +121,8 @@ void NvmeTier::accept(Active active) {
   }
   Active& a = active_[id] = std::move(active);
   const std::uint64_t open_group = first_group_ + groups_.size() - 1;
-  Segment* const segment = a.op.type == OpType::commit ? nullptr : &segments_[a.op.place.segment];
+  const bool has_segment = a.op.type != OpType::commit && a.op.type != OpType::checkpoint;
+  Segment* const segment = has_segment ? &segments_[a.op.place.segment] : nullptr;
   switch (a.op.type) {
     case OpType::load: {
       ++segment->loads;
@@ -151,6 +153,9 @@ void NvmeTier::accept(Active active) {
       drop_empty_groups();
       waiting_commits_.push_back(id);
       break;
+    case OpType::checkpoint:
+      waiting_checkpoints_.push_back(id);
+      break;
     case OpType::seal:
       segment->closed = segment->footer_due = true;
       finish(id, Outcome::delivered);
@@ -164,6 +169,7 @@ void NvmeTier::accept(Active active) {
       fresh.footer_in_flight = segment->footer_in_flight;
       fresh.syncing = segment->syncing;
       *segment = std::move(fresh);
+      quarantine_->end_life(a.op.place.segment);
       finish(id, Outcome::delivered);
       break;
     }
@@ -175,6 +181,7 @@ void NvmeTier::pump(bool patient) {
   start_loads();
   // A commit that waits for stores is no reason to be patient with them.
   start_stores(patient && waiting_commits_.empty());
+  start_checkpoint();
 }
 
 void NvmeTier::start_commits() {
@@ -188,10 +195,14 @@ void NvmeTier::start_commits() {
       directory_dirty_ = false;
       for (std::uint32_t i = 0; i < segments_.size(); ++i) {
         Segment& segment = segments_[i];
+        segment.entries_syncing = segment.entries.size();
+        segment.footer_syncing = segment.footer_written;
         if (!segment.dirty) continue;
         segment.dirty = false;
+#ifndef TIERCEL_SABOTAGE_DATA_SYNC  // The negative control: a build that calls durable what is not.
         segment.syncing = true;
         waiting_syncs_.push_back(i);
+#endif
       }
       syncs_left_ = static_cast<std::uint32_t>(waiting_syncs_.size());
       sync_error_ = failed_;
@@ -218,8 +229,23 @@ void NvmeTier::start_commits() {
       finish(id, Outcome::delivered);
     }
   }
+  for (Segment& segment : segments_) {
+    if (!sync_error_) mark_durable(segment);
+    segment.entries_syncing = 0;
+    segment.footer_syncing = false;
+  }
   for (std::uint32_t i = 0; i < segments_.size(); ++i) start_footer(i);
   if (!waiting_commits_.empty()) start_commits();
+}
+
+// What the commit that is over has covered. A segment that began a new life meanwhile has nothing of it.
+void NvmeTier::mark_durable(Segment& segment) {
+  for (; segment.entries_durable < segment.entries_syncing; ++segment.entries_durable)
+    committed_bytes_ += segment.entries[segment.entries_durable].bytes;
+  if (!segment.footer_syncing || segment.footer_durable) return;
+  segment.footer_durable = true;
+  segment.entries = {};
+  segment.entries_durable = 0;
 }
 
 void NvmeTier::start_footer(std::uint32_t index) {
@@ -233,16 +259,16 @@ void NvmeTier::start_footer(std::uint32_t index) {
                 .segment = index,
                 .life = segment.life,
                 .data_end = segment.next_offset,
-                .entries = std::move(segment.entries)};
+                .entries = segment.entries};
   std::ranges::sort(footer.entries, {}, &FooterEntry::offset);  // Writes complete in any order.
   const auto bytes = encode_footer(footer);
-  segment.entries.clear();
   segment.footer_due = false;
   segment.footer_in_flight = true;
   footer_buffer_busy_ = true;
   std::ranges::copy(bytes, footer_buffer_.begin());
   const std::uint32_t job = take_job(JobType::footer, index);
   jobs_[job].bytes = bytes.size();
+  jobs_[job].life = segment.life;
   submit_job(job, *directory_->segment_file(index), IoType::write,
              superblock().segment_bytes - bytes.size(), {{footer_buffer_.data(), bytes.size()}});
 }
@@ -257,7 +283,7 @@ bool NvmeTier::end_early(std::uint32_t id) {
 
 void NvmeTier::cancel(Ticket ticket) {
   for (std::deque<std::uint32_t>* const list :
-       {&waiting_loads_, &waiting_stores_, &waiting_commits_}) {
+       {&waiting_loads_, &waiting_stores_, &waiting_commits_, &waiting_checkpoints_}) {
     std::vector<std::uint32_t> cancelled;
     std::erase_if(*list, [&](std::uint32_t id) {
       if (active_[id].ticket != ticket) return false;
@@ -281,6 +307,8 @@ void NvmeTier::finish(std::uint32_t id, Outcome outcome, Error error) {
     if (outcome == Outcome::error) ++stats_.errors;
     if (outcome == Outcome::error && error.code == Errc::corrupt) ++stats_.corrupt;
   }
+  if (type == OpType::load && outcome == Outcome::error && error.code == Errc::corrupt)
+    quarantine(active.op.place, active.op.key, error);
   if (!active.page.empty()) staging_->give_page(active.page);
   if (!active.slot.empty()) staging_->give_slot(active.slot);
   if (type == OpType::load) --segments_[active.op.place.segment].loads;
@@ -345,6 +373,10 @@ LinkEstimate NvmeTier::link() const {
   return meter_.estimate();
 }
 
-std::vector<std::string> NvmeTier::notes() const { return disk_.notes(); }
+std::vector<std::string> NvmeTier::notes() const {
+  std::vector<std::string> notes = disk_.notes();
+  notes.insert(notes.end(), directory_->notes().begin(), directory_->notes().end());
+  return notes;
+}
 
 }  // namespace tiercel

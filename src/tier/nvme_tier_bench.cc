@@ -71,13 +71,12 @@ class Bench {
                          .bytes = bytes_});
     }
     segments_ = places_.back().segment + 1;
-    NvmeOptions options{.geometry = {.capacity_bytes = kStoreMetadataBytes +
-                                                       (segments_ + 1) * (scale().segment_bytes +
-                                                                          kSegmentSlackBytes),
-                                     .segment_bytes = scale().segment_bytes,
-                                     .record_bytes_max = bytes_},
-                        .start = StoreStart::empty,
-                        .clock = &clock_};
+    NvmeOptions options{
+        .geometry = {.capacity_bytes = store_bytes(scale().segment_bytes, segments_ + 1),
+                     .segment_bytes = scale().segment_bytes,
+                     .record_bytes_max = bytes_},
+        .start = StoreStart::empty,
+        .clock = &clock_};
     const std::uint64_t staging =
         align_up(NvmeTier::staging_bytes(options, options.geometry), kArenaAlignment);
     arena_ = std::move(*Arena::create({.bytes = staging + kWindow * bytes_ + 2 * kMiB}));

@@ -71,12 +71,16 @@ bool NvmeTier::prepare_store(Active& active, std::vector<IoPiece>& pieces) {
     }
     pieces.push_back({active.slot.data(), active.op.place.bytes});
   }
-  encode_place_echo({.store = superblock().store,
-                     .segment = active.op.place.segment,
-                     .offset = active.op.place.offset,
-                     .life = segments_[active.op.place.segment].life},
-                    placement_area(first_page));
+  encode_place_echo(echo_of(active.op.place), placement_area(first_page));
   return true;
+}
+
+// What a record at this place must say of itself, in the segment's present life.
+PlaceEcho NvmeTier::echo_of(const Place& place) const {
+  return {.store = superblock().store,
+          .segment = place.segment,
+          .offset = place.offset,
+          .life = segments_[place.segment].life};
 }
 
 void NvmeTier::start_loads() {
@@ -243,7 +247,8 @@ void NvmeTier::complete(const IoCompletion& completion) {
   Job job = std::move(jobs_[index]);
   free_jobs_.push_back(index);
   const bool is_read = job.type == JobType::read;
-  if (is_read || job.type == JobType::write || job.type == JobType::footer) {
+  if (is_read || job.type == JobType::write || job.type == JobType::footer ||
+      job.type == JobType::checkpoint) {
     const std::int64_t now_ns = options_.clock->now_ns();
     const MutexLock lock(mutex_);
     meter_.finish(is_read ? LinkMeter::Direction::read : LinkMeter::Direction::write, job.bytes,
@@ -266,6 +271,10 @@ void NvmeTier::complete(const IoCompletion& completion) {
       break;
     case JobType::footer:
       complete_footer(job, completion.result);
+      break;
+    case JobType::checkpoint:
+    case JobType::sync_checkpoint:
+      complete_checkpoint(job, completion.result);
       break;
   }
 }
@@ -294,32 +303,13 @@ Result<bool> NvmeTier::verify(Active& active) {
   const std::span<const std::span<std::byte>> read =
       active.slot.empty() ? std::span<const std::span<std::byte>>(active.spans)
                           : std::span<const std::span<std::byte>>(slot);
-  const std::span<std::byte> first_page = read.front().first(kPageBytes);
-  if (never_written(first_page)) return false;
-  const PlaceEcho expected{.store = superblock().store,
-                           .segment = place.segment,
-                           .offset = place.offset,
-                           .life = segments_[place.segment].life};
-  const auto echo = parse_place_echo(placement_area(std::span<const std::byte>(first_page)));
-  if (!echo || *echo != expected) {
-    return fail(
-        Errc::corrupt,
-        fmt::format("what lies at {}:{} was not written there in this life of the segment: {}",
-                    place.segment, place.offset,
-                    echo ? "its place echo differs" : echo.error().what));
-  }
-  TIERCEL_TRY(const std::uint64_t head_bytes, peek_head_bytes(first_page));
-  if (head_bytes >= place.bytes)
-    return fail(Errc::corrupt, "record: its head is longer than its place");
-  std::vector<std::byte> scratch;
-  TIERCEL_TRY(const RecordHead head,
-              check_loaded_head(active.op, gather(read, head_bytes, scratch)));
-  std::ranges::fill(placement_area(first_page),
-                    std::byte{0});  // The tier's own; the caller gets the record as it was stored.
+  TIERCEL_TRY(const auto head, check_placed_head(active.op, echo_of(place), read));
+  if (!head) return false;
+  const std::uint64_t head_bytes = record_head_bytes(head->chunks.size());
   const Spans body = drop_front(read, head_bytes);
   const std::vector<std::span<const std::byte>> from(body.begin(), body.end());
   if (active.slot.empty()) {
-    TIERCEL_TRY_VOID(verify_chunks(head, from));
+    TIERCEL_TRY_VOID(verify_chunks(*head, from));
     return true;
   }
   std::uint64_t at = 0;
@@ -329,7 +319,7 @@ Result<bool> NvmeTier::verify(Active& active) {
     at += part;
     if (at == head_bytes) break;
   }
-  TIERCEL_TRY_VOID(copy_verified(head, from, drop_front(active.spans, head_bytes)));
+  TIERCEL_TRY_VOID(copy_verified(*head, from, drop_front(active.spans, head_bytes)));
   return true;
 }
 
@@ -366,6 +356,11 @@ void NvmeTier::complete_footer(Job& job, const Result<void>& result) {
   segment.footer_in_flight = false;
   segment.dirty = segment.dirty || segment.used;  // The next commit makes the footer durable.
   footer_buffer_busy_ = false;
+  if (segment.used && segment.life == job.life) {  // Else it began a new life meanwhile.
+    segment.footer_written = result.has_value();
+    if (!result) segment.entries = {};
+    if (!result) segment.entries_durable = segment.entries_syncing = 0;
+  }
   if (!result) {  // Only an index: the records are still found by walking the segment.
     const MutexLock lock(mutex_);
     ++stats_.errors;

@@ -21,6 +21,7 @@ Result<void> RamTier::check(const Op& op) const {
   switch (op.type) {
     case OpType::seal:
     case OpType::reclaim:
+    case OpType::checkpoint:
       return fail(Errc::invalid, fmt::format("{} has no segments", options_.name));
     case OpType::commit:
       return {};

@@ -57,7 +57,7 @@ TEST(RamTier, HotIsCalledHotHostAndSaysSo) {
 
 TEST(RamTier, SegmentsAreNotForMemory) {
   RamHarness harness(false);
-  for (const OpType type : {OpType::seal, OpType::reclaim}) {
+  for (const OpType type : {OpType::seal, OpType::reclaim, OpType::checkpoint}) {
     const Op op{.type = type};
     EXPECT_EQ(harness.tier().submit(std::span(&op, 1)).error().code, Errc::invalid);
   }

@@ -122,6 +122,26 @@ Result<RecordHead> check_loaded_head(const Op& op, std::span<const std::byte> by
   return head;
 }
 
+Result<std::optional<RecordHead>> check_placed_head(const Op& op, const PlaceEcho& expected,
+                                                    std::span<const std::span<std::byte>> read) {
+  const std::span<std::byte> first_page = read.front().first(kPageBytes);
+  if (never_written(first_page)) return std::optional<RecordHead>();
+  const auto echo = parse_place_echo(placement_area(std::span<const std::byte>(first_page)));
+  if (!echo || !same_place(*echo, expected)) {
+    return fail(Errc::corrupt, fmt::format("{}; what lies at {}:{} was not written there in this "
+                                           "life of the segment",
+                                           echo ? "place echo: it differs" : echo.error().what,
+                                           op.place.segment, op.place.offset));
+  }
+  TIERCEL_TRY(const std::uint64_t head_bytes, peek_head_bytes(first_page));
+  if (head_bytes >= op.place.bytes)
+    return fail(Errc::corrupt, "record: its head is longer than its place");
+  std::vector<std::byte> scratch;
+  TIERCEL_TRY(RecordHead head, check_loaded_head(op, gather(read, head_bytes, scratch)));
+  std::ranges::fill(placement_area(first_page), std::byte{0});
+  return std::optional<RecordHead>(std::move(head));
+}
+
 bool never_written(std::span<const std::byte> first_page) {
   return std::ranges::all_of(first_page.first(16),
                              [](std::byte byte) { return byte == std::byte{0}; });

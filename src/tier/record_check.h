@@ -3,12 +3,14 @@
 // Threads Pure functions over the caller's memory.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "kv/record.h"
 #include "tier/arena.h"
+#include "tier/segment_format.h"
 #include "tier/tier.h"
 
 namespace tiercel {
@@ -35,6 +37,12 @@ Result<RecordHead> check_stored_head(const Op& op, std::span<const std::span<std
 // what it would deliver is not the block. Errors: corrupt  a bad head, or not that of op.key, op.fingerprint, op.place.bytes; a
 // codec other than the identity, a chunk whose plain and stored lengths differ, a key_id other than 0.
 Result<RecordHead> check_loaded_head(const Op& op, std::span<const std::byte> bytes);
+
+// The head of a record that was read from a place of a segment log, `read` being all of the place: as check_loaded_head(), and
+// it must say that it was written at `expected`. Its placement area becomes zero: what is given out is the record as it was
+// stored. nullopt: nothing was ever written there.
+Result<std::optional<RecordHead>> check_placed_head(const Op& op, const PlaceEcho& expected,
+                                                    std::span<const std::span<std::byte>> read);
 
 // True where nothing was ever written: a page that starts with zeros (files are preallocated, the arena is zeroed).
 bool never_written(std::span<const std::byte> first_page);

@@ -30,8 +30,7 @@ Result<SegmentGeometry> SegmentGeometry::fit(std::uint64_t capacity_bytes,
                             "at least {} are needed, that is {}",
                             exact_byte_size(capacity_bytes), count, exact_byte_size(segment_bytes),
                             exact_byte_size(record_bytes_max), kSegmentsMin,
-                            exact_byte_size(kSegmentsMin * (segment_bytes + kSegmentSlackBytes) +
-                                            kStoreMetadataBytes)));
+                            exact_byte_size(store_bytes(segment_bytes, kSegmentsMin))));
   }
   return SegmentGeometry{.segment_bytes = segment_bytes, .segments_max = count};
 }

@@ -21,9 +21,7 @@ TEST(SegmentGeometry, StaysInsideTheCapAndHoldsEightOfTheLargestRecords) {
       EXPECT_NE(geometry.error().what.find("cold.bytes"), std::string::npos);
       continue;
     }
-    EXPECT_LE(geometry->segments_max * (geometry->segment_bytes + kSegmentSlackBytes) +
-                  kStoreMetadataBytes,
-              capacity);
+    EXPECT_LE(store_bytes(geometry->segment_bytes, geometry->segments_max), capacity);
     EXPECT_GE(geometry->segments_max, 4U);
     EXPECT_GE(geometry->segment_bytes, segment_bytes_min(record));
     EXPECT_EQ(geometry->segment_bytes % kPageBytes, 0U);

@@ -60,6 +60,35 @@ FooterEntry get_entry(std::span<const std::byte> in) {
 
 }  // namespace
 
+bool same_life([[maybe_unused]] const SegmentLife& found,
+               [[maybe_unused]] const SegmentLife& present) {
+#ifdef TIERCEL_SABOTAGE_EPOCH  // The negative control: a build that believes what an earlier life left.
+  return true;
+#else
+  return found == present;
+#endif
+}
+
+bool same_place(const PlaceEcho& found, const PlaceEcho& expected) {
+  return found.store == expected.store && found.segment == expected.segment &&
+         found.offset == expected.offset && same_life(found.life, expected.life);
+}
+
+void encode_life(const SegmentLife& life, std::span<std::byte> out) { put_life(out, 0, life); }
+
+SegmentLife parse_life(std::span<const std::byte> in) { return get_life(in, 0); }
+
+void encode_footer_entry(const FooterEntry& entry, std::span<std::byte> out) {
+  put_entry(out, entry);
+}
+
+Result<FooterEntry> parse_footer_entry(std::span<const std::byte> in) {
+  if (get_number<std::uint8_t>(in, 90) > static_cast<std::uint8_t>(Reach::last)) {
+    return corrupt("an entry with an unknown reach");
+  }
+  return get_entry(in);
+}
+
 void encode_segment_header(const SegmentHeader& header, std::span<std::byte> page) {
   TIERCEL_CHECK(page.size() == kPageBytes);
   std::ranges::fill(page, std::byte{0});

@@ -36,11 +36,6 @@ inline constexpr std::uint64_t kFooterTrailerBytes = 64;
 inline constexpr std::uint64_t kSegmentRecordsMin =
     8;  // A segment holds at least so many of the largest record.
 
-// What the store's other files may take of the capacity: superblock, lock, the file system's own blocks of the directory.
-inline constexpr std::uint64_t kStoreMetadataBytes = 8 * kPageBytes;
-// What a file system may add to a segment file for its extent map.
-inline constexpr std::uint64_t kSegmentSlackBytes = kPageBytes;
-
 // Bytes of the footer of a segment that holds `records`.
 constexpr std::uint64_t footer_bytes(std::uint64_t records) {
   return align_up(kFooterTrailerBytes + kFooterEntryBytes * records, kPageBytes);
@@ -58,10 +53,44 @@ constexpr std::uint64_t segment_bytes_min(std::uint64_t record_bytes_max) {
          footer_bytes(kSegmentRecordsMin);
 }
 
-// How many segments fit under a hard cap on physical bytes, metadata included.
+// --- What a store takes of the disk ---
+
+// Superblock, lock, the file system's own blocks of the directory.
+inline constexpr std::uint64_t kStoreMetadataBytes = 8 * kPageBytes;
+// What a file system may add to a file of segments or of the checkpoint for its extent map.
+inline constexpr std::uint64_t kSegmentSlackBytes = kPageBytes;
+
+inline constexpr std::uint64_t kCheckpointHeaderBytes = 96;
+inline constexpr std::uint64_t kCheckpointSegmentBytes = 32;  // A row of its table.
+inline constexpr std::uint64_t kQuarantinedPlaceBytes = 96;
+inline constexpr std::uint64_t kRecordBytesMin = 2 * kPageBytes;  // No record is smaller.
+
+// Quarantined places that a store remembers, and rows of the checkpoint's table: a thousand, fewer where segments are tiny.
+constexpr std::uint64_t quarantine_max(std::uint64_t segment_bytes) {
+  return segment_bytes / kPageBytes < 1024 ? segment_bytes / kPageBytes : 1024;
+}
+// One slot of the checkpoint: room for the index of two segments full of the smallest records, 2.5 % of a segment.
+constexpr std::uint64_t checkpoint_slot_bytes(std::uint64_t segment_bytes) {
+  return align_up(
+      kCheckpointHeaderBytes + 2 * (segment_bytes / kRecordBytesMin) * kFooterEntryBytes +
+          quarantine_max(segment_bytes) * (kCheckpointSegmentBytes + kQuarantinedPlaceBytes),
+      kPageBytes);
+}
+constexpr std::uint64_t checkpoint_file_bytes(std::uint64_t segment_bytes) {
+  return 2 * checkpoint_slot_bytes(segment_bytes);
+}
+
+// The cap that holds just `segments`: everything that the store may ever take, metadata and checkpoint included.
+constexpr std::uint64_t store_bytes(std::uint64_t segment_bytes, std::uint64_t segments) {
+  return kStoreMetadataBytes + checkpoint_file_bytes(segment_bytes) + kSegmentSlackBytes +
+         segments * (segment_bytes + kSegmentSlackBytes);
+}
+
+// How many segments fit under a hard cap on physical bytes.
 constexpr std::uint32_t segments_max(std::uint64_t capacity_bytes, std::uint64_t segment_bytes) {
-  if (capacity_bytes <= kStoreMetadataBytes) return 0;
-  return static_cast<std::uint32_t>((capacity_bytes - kStoreMetadataBytes) /
+  const std::uint64_t fixed = store_bytes(segment_bytes, 0);
+  if (capacity_bytes <= fixed) return 0;
+  return static_cast<std::uint32_t>((capacity_bytes - fixed) /
                                     (segment_bytes + kSegmentSlackBytes));
 }
 
@@ -73,6 +102,9 @@ struct SegmentLife {
 
   bool operator==(const SegmentLife&) const = default;
 };
+
+// Whether something of life `found` belongs to the life `present`.
+bool same_life(const SegmentLife& found, const SegmentLife& present);
 
 struct SegmentHeader {
   StoreUuid store{};
@@ -101,6 +133,9 @@ struct PlaceEcho {
   bool operator==(const PlaceEcho&) const = default;
 };
 
+// Whether a record that says `found` was written at the place, and in the life, that is `expected`.
+bool same_place(const PlaceEcho& found, const PlaceEcho& expected);
+
 inline constexpr std::size_t kPlaceEchoBytes = 64;
 void encode_place_echo(const PlaceEcho& echo, std::span<std::byte, kPlaceEchoBytes> out);
 Result<PlaceEcho> parse_place_echo(std::span<const std::byte, kPlaceEchoBytes> in);
@@ -119,6 +154,12 @@ struct FooterEntry {
 
   bool operator==(const FooterEntry&) const = default;
 };
+
+// For whoever writes lists of entries: kFooterEntryBytes each. Errors: corrupt  an unknown reach.
+void encode_footer_entry(const FooterEntry& entry, std::span<std::byte> out);
+Result<FooterEntry> parse_footer_entry(std::span<const std::byte> in);
+void encode_life(const SegmentLife& life, std::span<std::byte> out);  // 16 bytes.
+SegmentLife parse_life(std::span<const std::byte> in);
 
 struct Footer {
   StoreUuid store{};

@@ -38,7 +38,7 @@ TEST(SegmentFormat, GeometryAddsUp) {
   EXPECT_TRUE(segment_has_room(smallest, kSegmentHeaderBytes + 7 * 69632, 69632, 8));
   EXPECT_FALSE(segment_has_room(smallest, kSegmentHeaderBytes + 8 * 69632, 4096, 9));
   EXPECT_EQ(segments_max(0, kSegmentBytes), 0U);
-  const std::uint64_t ten = kStoreMetadataBytes + 10 * (kSegmentBytes + kSegmentSlackBytes);
+  const std::uint64_t ten = store_bytes(kSegmentBytes, 10);
   EXPECT_EQ(segments_max(ten, kSegmentBytes), 10U);
   EXPECT_EQ(segments_max(ten - 1, kSegmentBytes), 9U);
 }

@@ -23,6 +23,11 @@ class Scanner {
   Result<SegmentScan> run() {
     TIERCEL_TRY(const std::optional<SegmentHeader> header, read_header());
     TIERCEL_TRY_VOID(read_footer());
+    const bool sealed = header && has_footer_ && same_life(footer_.life, header->life);
+    if (options_.index_only && !sealed) {
+      scan_.needs_walk = true;
+      return std::move(scan_);
+    }
     const bool earlier = header && trailer_life_.sequence < header->life.sequence;
     if (!footer_error_.empty() &&
         !earlier) {  // Behind an earlier life's trailer may lie records of this one.
@@ -38,21 +43,20 @@ class Scanner {
       scan_.header_damaged = true;
       complain("header damaged; footer and place echoes of the records stand in for it");
     }
-    if (has_footer_ && footer_.life != scan_.life) has_footer_ = false;  // Of an earlier life.
+    has_footer_ = has_footer_ && same_life(footer_.life, scan_.life);  // Else of an earlier life.
+    find_quarantined();
     if (has_footer_ && !options_.walk_always) {
       scan_.state = SegmentState::sealed;
       scan_.data_end = footer_.data_end;
       scan_.records = std::move(footer_.entries);
-      return std::move(scan_);
+    } else {
+      TIERCEL_TRY_VOID(walk_all());
     }
-    complaints_before_walk_ = scan_.complaints;
-    TIERCEL_TRY_VOID(walk(has_footer_ ? footer_.data_end : options_.segment_bytes));
-    scan_.state = SegmentState::open;
-    if (has_footer_) {
-      scan_.holes = 0;  // The footer tells what was there.
-      compare_with_footer();
-    }
-    if (!has_footer_ && scan_.records.empty() && scan_.torn == 0) scan_.state = SegmentState::free;
+    std::erase_if(scan_.records, [this](const FooterEntry& entry) {
+      return std::ranges::any_of(quarantined_, [&](const QuarantinedPlace* place) {
+        return place->offset == entry.offset && place->key == entry.key;
+      });
+    });
     return std::move(scan_);
   }
 
@@ -117,6 +121,50 @@ class Scanner {
     return {};
   }
 
+  // What the checkpoint says of another life is stale: no such place is there any more.
+  void find_quarantined() {
+    if (options_.checkpoint == nullptr) return;
+    for (const QuarantinedPlace& place : options_.checkpoint->quarantined) {
+      if (place.segment == segment_ && same_life(place.life, scan_.life))
+        quarantined_.push_back(&place);
+    }
+    scan_.quarantined = quarantined_.size();
+  }
+
+  bool is_quarantined(std::uint64_t offset) const {
+    return std::ranges::find(quarantined_, offset, &QuarantinedPlace::offset) != quarantined_.end();
+  }
+
+  // The list that the checkpoint has of this very life; null where it has none.
+  const CheckpointSegment* known() const {
+    if (options_.checkpoint == nullptr || options_.walk_always) return nullptr;
+    const auto& rows = options_.checkpoint->segments;
+    const auto row = std::ranges::find(rows, segment_, &CheckpointSegment::segment);
+    if (row == rows.end() || row->sealed || !same_life(row->life, scan_.life)) return nullptr;
+    return &*row;
+  }
+
+  Result<void> walk_all() {
+    complaints_before_walk_ = scan_.complaints;
+    std::uint64_t begin = kSegmentHeaderBytes;
+    if (const CheckpointSegment* const row = known(); row != nullptr && !has_footer_) {
+      scan_.records = row->entries;
+      if (!row->entries.empty()) {
+        const FooterEntry& last = row->entries.back();
+        scan_.data_end = last.offset + last.bytes;
+      }
+      begin = row->data_end;
+    }
+    TIERCEL_TRY_VOID(walk(begin, has_footer_ ? footer_.data_end : options_.segment_bytes));
+    scan_.state = SegmentState::open;
+    if (has_footer_) {
+      scan_.holes = 0;  // The footer tells what was there.
+      compare_with_footer();
+    }
+    if (!has_footer_ && scan_.records.empty() && scan_.torn == 0) scan_.state = SegmentState::free;
+    return {};
+  }
+
   // Verify: every record that the footer lists must have been found by the walk.
   void compare_with_footer() {
     scan_.state = SegmentState::sealed;
@@ -126,7 +174,10 @@ class Scanner {
     scan_.complaints = complaints_before_walk_;
     std::uint64_t lost = 0;
     for (const FooterEntry& entry : footer_.entries) {
-      if (std::ranges::find(scan_.records, entry) != scan_.records.end()) continue;
+      if (is_quarantined(entry.offset)) continue;
+      const auto record =
+          std::ranges::lower_bound(scan_.records, entry.offset, {}, &FooterEntry::offset);
+      if (record != scan_.records.end() && *record == entry) continue;
       ++lost;
       const std::string place = fmt::format("segment {}: offset {}:", segment_, entry.offset);
       const auto why = std::ranges::find_if(
@@ -184,19 +235,20 @@ class Scanner {
     hole_told_ = false;
   }
 
-  Result<void> walk(std::uint64_t end) {
+  Result<void> walk(std::uint64_t begin, std::uint64_t end) {
     window_first_ = window_end_ = 0;
-    hole_from_ = kSegmentHeaderBytes;
-    for (std::uint64_t offset = kSegmentHeaderBytes; offset + kPageBytes <= end;) {
+    hole_from_ = begin;
+    for (std::uint64_t offset = begin; offset + kPageBytes <= end;) {
       TIERCEL_TRY(const auto page, window(offset, kPageBytes, end));
       const auto echo = parse_place_echo(placement_area(std::span<const std::byte>(page)));
       const PlaceEcho expected{
           .store = options_.store, .segment = segment_, .offset = offset, .life = scan_.life};
       if (!echo && peek_head_bytes(page)) damaged(offset, echo.error());
-      if (offset == hole_from_ && echo_here(page, offset) && echo->life != scan_.life)
+      if (offset == hole_from_ && echo_here(page, offset) && !same_life(echo->life, scan_.life))
         hole_told_ = true;
       if (!echo ||
-          *echo != expected) {  // The middle of a damaged record, an earlier life, or nothing.
+          !same_place(*echo,
+                      expected)) {  // The middle of a damaged record, an earlier life, or nothing.
         offset += kPageBytes;
         continue;
       }
@@ -240,8 +292,9 @@ class Scanner {
   }
 
   std::uint64_t damaged(std::uint64_t offset, const Error& error) {
-    ++scan_.torn;
     hole_told_ = true;
+    if (is_quarantined(offset)) return 0;  // Known already.
+    ++scan_.torn;
     complain(fmt::format("offset {}: {}", offset, error.what));
     return 0;
   }
@@ -254,6 +307,7 @@ class Scanner {
   bool has_footer_ = false;
   std::string footer_error_;
   SegmentLife trailer_life_;
+  std::vector<const QuarantinedPlace*> quarantined_;  // Of this life.
   std::vector<std::string> complaints_before_walk_;
   Footer footer_;
   std::uint64_t window_first_ = 0, window_end_ = 0;
@@ -267,9 +321,15 @@ std::uint64_t scan_buffer_bytes(std::uint64_t record_bytes_max) {
   return std::max(align_up(record_bytes_max, kPageBytes), kWindowBytes) + kWindowBytes;
 }
 
+std::uint64_t index_buffer_bytes(std::uint64_t segment_bytes) {
+  return footer_bytes(segment_bytes / kRecordBytesMin);
+}
+
 Result<SegmentScan> scan_segment(File& file, std::uint32_t segment, const ScanOptions& options,
                                  std::span<std::byte> buffer) {
-  TIERCEL_CHECK(buffer.size() >= scan_buffer_bytes(options.record_bytes_max));
+  TIERCEL_CHECK(buffer.size() >= (options.index_only
+                                      ? index_buffer_bytes(options.segment_bytes)
+                                      : scan_buffer_bytes(options.record_bytes_max)));
   return Scanner(file, segment, options, buffer).run();
 }
 

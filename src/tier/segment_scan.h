@@ -2,10 +2,12 @@
 //
 // Law     Only records of the segment's present life that verify are found. Where a record is damaged (a torn write, a flipped
 //         bit) the walk goes on page by page until the next good head: one lost record never hides those behind it.
-//         A good footer is trusted without reading records: it is written only after they are durable.
+//         A good footer is trusted without reading records: it is written only after they are durable. So is what the
+//         checkpoint lists of this very life; the walk then begins where its list ends.
 //         A blank or damaged header hides nothing either: the segment's life is then the highest that a place echo, valid at
 //         its own offset, or the footer tells of.
-// Cost    Footer: two reads. Walk: the whole segment once. Without a header: all of it once more.
+//         A quarantined place of the present life holds no record, whatever lies there.
+// Cost    Footer: three reads. Walk: the whole segment once. Without a header: all of it once more.
 // Threads One thread.
 #pragma once
 
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "io/disk.h"
+#include "tier/checkpoint_format.h"
 #include "tier/segment_format.h"
 
 namespace tiercel {
@@ -24,6 +27,8 @@ struct ScanOptions {
   std::uint64_t segment_bytes = 0;
   std::uint64_t record_bytes_max = 0;
   bool walk_always = false;  // Verify: read every record although the footer is good, and compare.
+  bool index_only = false;   // Where header and footer do not tell it all, say so and stop.
+  const Checkpoint* checkpoint = nullptr;  // Its lists and its quarantined places; may be stale.
 };
 
 enum class SegmentState : std::uint8_t {
@@ -38,6 +43,8 @@ struct SegmentScan {
   std::uint64_t data_end = kSegmentHeaderBytes;
   std::vector<FooterEntry> records;  // By offset.
   std::uint64_t torn = 0;            // Damaged records of this life.
+  std::uint64_t quarantined = 0;     // Places of this life under quarantine: left out of all else.
+  bool needs_walk = false;  // Only with index_only: nothing else but bytes_read counts then.
   std::uint64_t holes =
       0;  // Of a walk without footer: places before a record where one is missing untold.
   bool header_damaged = false;  // Not good, and not blank in a segment without records.
@@ -49,8 +56,9 @@ struct SegmentScan {
 
 inline constexpr std::size_t kComplaintsMax = 20;
 
-// What scan_segment() needs as scratch memory, aligned to a page.
+// What scan_segment() needs as scratch memory, aligned to a page; and with index_only.
 std::uint64_t scan_buffer_bytes(std::uint64_t record_bytes_max);
+std::uint64_t index_buffer_bytes(std::uint64_t segment_bytes);
 
 // Errors: io  the device refused; damage is not an error but a finding.
 Result<SegmentScan> scan_segment(File& file, std::uint32_t segment, const ScanOptions& options,

@@ -7,18 +7,11 @@
 #include <optional>
 #include <random>
 
-#include "base/checksum.h"
-#include "kv/little_endian.h"
-
 namespace tiercel {
 namespace {
 
-constexpr std::string_view kMagic = "TIERSTOR";
 constexpr const char* kTemporaryName = "store.meta.tmp";
 constexpr std::uint32_t kSegmentsMax = 1U << 20;
-
-constexpr std::uint32_t kFlagChecksums = 1;  // Always set.
-constexpr std::uint32_t kFlagReplay = 2;     // StorePurpose::replay; clear: cache.
 
 StoreUuid new_uuid() {
   std::random_device source;
@@ -34,8 +27,8 @@ bool counts_as_empty(const std::vector<std::string>& names) {
   });
 }
 
-// A damaged superblock of ours is no reason to refuse a start that throws everything away. But a replay cannot know then
-// whose store it would throw away.
+// A damaged superblock of ours is no reason to refuse a start that throws everything away. But a replay or a store of
+// sessions cannot know then whose store it would throw away.
 bool may_replace(const Error& error, const StoreGeometry& geometry, StoreStart start) {
   return error.code == Errc::corrupt && start == StoreStart::empty &&
          geometry.purpose == StorePurpose::cache;
@@ -52,65 +45,6 @@ Result<void> check_purpose(const std::string& path, StorePurpose found, StorePur
 
 }  // namespace
 
-const char* store_purpose_name(StorePurpose purpose) {
-  return purpose == StorePurpose::replay ? "replay" : "cache";
-}
-
-std::vector<std::byte> encode_superblock(const Superblock& superblock) {
-  std::vector<std::byte> page(kPageBytes);
-  const std::span<std::byte> out(page);
-  put_magic(out, kMagic);
-  put_number<std::uint32_t>(out, 8, kStoreVersion);
-  put_number<std::uint32_t>(
-      out, 12, kFlagChecksums | (superblock.purpose == StorePurpose::replay ? kFlagReplay : 0));
-  put_bytes(out, 16, superblock.store);
-  put_number<std::uint64_t>(out, 32, superblock.segment_bytes);
-  put_number<std::uint64_t>(out, 40, superblock.record_bytes_max);
-  put_number<std::uint64_t>(out, 48, superblock.epoch);
-  put_number<std::uint64_t>(out, 56, checksum64(out.first(56)));
-  return page;
-}
-
-Result<Superblock> parse_superblock(std::span<const std::byte> bytes) {
-  if (!has_magic(bytes, kMagic))
-    return fail(Errc::invalid, "store.meta is not a superblock of Tiercel");
-  if (bytes.size() != kPageBytes) return fail(Errc::corrupt, "store.meta is not one page long");
-  const auto version = get_number<std::uint32_t>(bytes, 8);
-  if (version > kStoreVersion) {
-    return fail(
-        Errc::invalid,
-        fmt::format("the store has format version {}, this build reads up to {}; use a newer build",
-                    version, kStoreVersion));
-  }
-  const auto rest = bytes.subspan(64);
-  if (get_number<std::uint64_t>(bytes, 56) != checksum64(bytes.first(56)) ||
-      std::ranges::any_of(rest, [](std::byte byte) { return byte != std::byte{0}; })) {
-    return fail(Errc::corrupt,
-                "store.meta: checksum does not match; without it nothing in the store can be "
-                "trusted, empty it");
-  }
-  const auto flags = get_number<std::uint32_t>(bytes, 12);
-  if ((flags & kFlagChecksums) == 0 || (flags & ~(kFlagChecksums | kFlagReplay)) != 0) {
-    return fail(Errc::invalid,
-                fmt::format("store.meta has the flags {:#x}, which this build does not know; use a "
-                            "newer build",
-                            flags));
-  }
-  const Superblock superblock{
-      .store = get_bytes<16>(bytes, 16),
-      .segment_bytes = get_number<std::uint64_t>(bytes, 32),
-      .record_bytes_max = get_number<std::uint64_t>(bytes, 40),
-      .epoch = get_number<std::uint64_t>(bytes, 48),
-      .purpose = (flags & kFlagReplay) != 0 ? StorePurpose::replay : StorePurpose::cache};
-  if (superblock.segment_bytes % kPageBytes != 0 ||
-      superblock.record_bytes_max >
-          superblock.segment_bytes / kSegmentRecordsMin ||  // Or the next line wraps.
-      superblock.segment_bytes < segment_bytes_min(superblock.record_bytes_max)) {
-    return fail(Errc::corrupt, "store.meta: its geometry does not hold together");
-  }
-  return superblock;
-}
-
 std::string segment_file_name(std::uint32_t segment) {
   return fmt::format("segment-{:08}", segment);
 }
@@ -123,18 +57,6 @@ std::optional<std::uint32_t> parse_segment_file_name(const std::string& name) {
   const unsigned long number = std::stoul(digits);
   if (number >= kSegmentsMax) return std::nullopt;
   return static_cast<std::uint32_t>(number);
-}
-
-Result<Superblock> read_superblock(Disk& disk, const std::string& path) {
-  const std::string file = path + "/" + kSuperblockName;
-  const auto bytes = read_file(disk, file, 16 * kPageBytes);
-  if (!bytes && is_missing(bytes.error()))
-    return fail(Errc::invalid, fmt::format("{} is no store of Tiercel (no store.meta)", path));
-  if (!bytes) return bytes.error();
-  auto superblock = parse_superblock(*bytes);
-  if (!superblock)
-    return fail(superblock.error().code, fmt::format("{}: {}", path, superblock.error().what));
-  return superblock;
 }
 
 Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const std::string& path,
@@ -155,7 +77,12 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
   if (names && std::ranges::find(*names, kSuperblockName) != names->end()) {
     const auto superblock = read_superblock(disk, path);
     if (!superblock && !may_replace(superblock.error(), geometry, start)) return superblock.error();
-    if (superblock) TIERCEL_TRY_VOID(check_purpose(path, superblock->purpose, geometry.purpose));
+    if (superblock) {
+      TIERCEL_TRY_VOID(check_purpose(path, superblock->purpose, geometry.purpose));
+      const auto checkpoint =
+          read_checkpoint(disk, path, superblock->store, superblock->segment_bytes);
+      if (!checkpoint) return checkpoint.error();
+    }
   }
   TIERCEL_TRY_VOID(disk.make_directory(path));
   TIERCEL_TRY(store->lock_,
@@ -163,7 +90,7 @@ Result<std::unique_ptr<StoreDirectory>> StoreDirectory::open(Disk& disk, const s
   store->format_bytes_ += kPageBytes;
   TIERCEL_TRY(store->directory_, disk.open_directory(path));
   TIERCEL_TRY_VOID(store->load_or_create(geometry, start));
-  TIERCEL_TRY_VOID(store->open_segments(start));
+  TIERCEL_TRY_VOID(store->open_files(start));
   return store;
 }
 
@@ -210,43 +137,121 @@ Result<void> StoreDirectory::load_or_create(const StoreGeometry& geometry, Store
   return {};
 }
 
-Result<void> StoreDirectory::open_segments(StoreStart start) {
+struct StoreDirectory::FoundSegment {
+  std::uint32_t segment = 0;
+  std::unique_ptr<File> file;
+  FileStatus status;
+};
+
+Result<void> StoreDirectory::open_files(StoreStart start) {
   files_.resize(segment_count_max_);
-  TIERCEL_TRY(const auto names, disk_.list(path_));
   physical_bytes_ = 2 * kPageBytes;  // Superblock and lock.
+  TIERCEL_TRY(const auto names, disk_.list(path_));
+  std::vector<FoundSegment> found;
+  if (start == StoreStart::recover) {
+    TIERCEL_TRY(checkpoint_,
+                read_checkpoint(disk_, path_, superblock_.store, superblock_.segment_bytes));
+    TIERCEL_TRY_VOID(survey(names, found));
+  }
+  // Everything that could be refused has been: from here on files change.
   bool removed = false;
   for (const std::string& name : names) {
-    const auto segment = parse_segment_file_name(name);
-    const std::string file_path = path_ + "/" + name;
-    if (name == kTemporaryName || (segment && start == StoreStart::empty)) {
-      TIERCEL_TRY_VOID(disk_.remove(file_path));
+    const bool leftover = name == kTemporaryName;
+    const bool emptied =
+        start == StoreStart::empty && (parse_segment_file_name(name) || name == kCheckpointName);
+    if (!leftover && !emptied) continue;  // Perhaps somebody else's: neither used nor touched.
+    TIERCEL_TRY_VOID(disk_.remove(path_ + "/" + name));
+    if (leftover) ++leftovers_removed_;
+    removed = true;
+  }
+  for (FoundSegment& one : found) {
+    if (one.status.bytes == 0) {  // Made, and its process died before it was reserved.
+      TIERCEL_TRY_VOID(disk_.remove(one.file->path()));
+      ++leftovers_removed_;
       removed = true;
       continue;
     }
-    if (!segment) continue;  // Somebody else's: neither used nor touched.
+    if (one.status.bytes != superblock_.segment_bytes) TIERCEL_TRY_VOID(bring_to_length(one));
+    physical_bytes_ += one.status.allocated_bytes;
+    files_[one.segment] = std::move(one.file);
+  }
+  if (removed) TIERCEL_TRY_VOID(directory_->sync());
+  ++superblock_.epoch;
+  TIERCEL_TRY_VOID(write_superblock());
+  // After the superblock: a directory that holds a checkpoint and no superblock would look like somebody else's.
+  if (const auto made = make_checkpoint_file(); !made) {
+    checkpoint_file_.reset();
+    notes_.push_back(fmt::format("no checkpoints: {}", made.error().what));
+  }
+  return {};
+}
+
+// Opens the segment files and decides whether the store, as it will be, stays inside its capacity. Changes nothing.
+Result<void> StoreDirectory::survey(const std::vector<std::string>& names,
+                                    std::vector<FoundSegment>& found) {
+  std::uint64_t physical_bytes = physical_bytes_ + checkpoint_.status.allocated_bytes;
+  for (const std::string& name : names) {
+    const auto segment = parse_segment_file_name(name);
+    if (!segment) continue;
     if (*segment >= segment_count_max_) {
       return fail(Errc::invalid, fmt::format("{}: {} lies beyond the capacity of {} bytes ({} "
                                              "segments); give more or empty the store",
                                              path_, name, capacity_bytes_, segment_count_max_));
     }
-    TIERCEL_TRY(auto file, disk_.open(file_path, {.write = true, .direct = true}));
+    TIERCEL_TRY(auto file, disk_.open(path_ + "/" + name, {.write = true, .direct = true}));
     TIERCEL_TRY(const FileStatus status, file->status());
-    if (status.bytes != superblock_.segment_bytes) {  // Half made when a process died.
-      TIERCEL_TRY_VOID(disk_.remove(file_path));
-      removed = true;
-      continue;
+    if (status.bytes == superblock_.segment_bytes) {
+      physical_bytes += status.allocated_bytes;
+    } else if (status.bytes > 0) {
+      physical_bytes += superblock_.segment_bytes;
     }
-    physical_bytes_ += status.allocated_bytes;
-    files_[*segment] = std::move(file);
+    found.push_back({.segment = *segment, .file = std::move(file), .status = status});
   }
-  if (physical_bytes_ > capacity_bytes_) {
+  if (physical_bytes > capacity_bytes_) {
     return fail(Errc::invalid,
                 fmt::format("{}: takes {} bytes of the disk, more than its capacity of {}", path_,
-                            physical_bytes_, capacity_bytes_));
+                            physical_bytes, capacity_bytes_));
   }
-  if (removed) TIERCEL_TRY_VOID(directory_->sync());
-  ++superblock_.epoch;
-  return write_superblock();
+  return {};
+}
+
+// Shorter: somebody cut it off, or the reservation was. Longer: what lies behind its end was never ours.
+Result<void> StoreDirectory::bring_to_length(FoundSegment& found) {
+  File& file = *found.file;
+  if (found.status.bytes > superblock_.segment_bytes)
+    TIERCEL_TRY_VOID(file.truncate(superblock_.segment_bytes));
+  if (auto reserved = file.allocate(superblock_.segment_bytes); !reserved) {
+    Error error = reserved.error();
+    error.what =
+        fmt::format("{}: it has {} bytes instead of {}, and the rest cannot be had: {}",
+                    file.path(), found.status.bytes, superblock_.segment_bytes, error.what);
+    return error;
+  }
+  TIERCEL_TRY_VOID(file.sync());
+  TIERCEL_TRY(found.status, file.status());
+  ++resized_segments_;
+  return {};
+}
+
+Result<void> StoreDirectory::make_checkpoint_file() {
+  const std::uint64_t bytes = checkpoint_file_bytes(superblock_.segment_bytes);
+  TIERCEL_TRY(checkpoint_file_, disk_.open(path_ + "/" + kCheckpointName,
+                                           {.write = true, .create = true, .direct = true}));
+  TIERCEL_TRY(FileStatus status, checkpoint_file_->status());
+  const bool whole = status.bytes == bytes;
+  if (status.bytes > bytes) TIERCEL_TRY_VOID(checkpoint_file_->truncate(bytes));
+  if (!whole) {
+    if (physical_bytes_ + bytes > capacity_bytes_) {
+      return fail(Errc::no_space, fmt::format("{}: {} bytes more would pass the cap of {}",
+                                              checkpoint_file_->path(), bytes, capacity_bytes_));
+    }
+    TIERCEL_TRY_VOID(checkpoint_file_->allocate(bytes));
+    TIERCEL_TRY_VOID(checkpoint_file_->sync());
+    TIERCEL_TRY_VOID(directory_->sync());
+    TIERCEL_TRY(status, checkpoint_file_->status());
+  }
+  physical_bytes_ += status.allocated_bytes;
+  return {};
 }
 
 Result<void> StoreDirectory::write_superblock() {

@@ -2,10 +2,14 @@
 //
 // Shape   lock              held by the one process that writes; says its pid
 //         store.meta        superblock, one page: magic, version, name of the store, geometry, epoch; replaced by rename
+//         index.checkpoint  what a restart need not look for (tier/checkpoint_file.h), preallocated
 //         segment-00000001  segment files (tier/segment_format.h), preallocated at first use, reused in place
 // Epoch   Bumped durably by every open for writing, so that lives of segments are never named twice.
 // Refuses A directory that is not empty and holds no superblock of ours, a newer format, another geometry, a store that was
-//         made for another purpose, even where it would be emptied: untouched.
+//         made for another purpose, even where it would be emptied, one that is larger than its cap: untouched. Nothing is
+//         removed or changed before every refusal has been decided.
+// Crashes Empty segment files and temporary ones are left-overs and are removed. A segment file of another length is brought
+//         back to its own, so that the records that are left in it can be found.
 // Cap     Never more than capacity_bytes of physical bytes: a segment is reserved (fallocate) before it is written, and
 //         what the file system really took is counted.
 // Threads One thread.
@@ -18,31 +22,15 @@
 #include <vector>
 
 #include "io/disk.h"
+#include "tier/checkpoint_file.h"
 #include "tier/segment_format.h"
+#include "tier/superblock.h"
 
 namespace tiercel {
 
-inline constexpr std::uint32_t kStoreVersion = 1;
-inline constexpr const char* kSuperblockName = "store.meta";
 inline constexpr const char* kStoreLockName = "lock";
-
-// Who owns what is in the store: a replay empties its store at every start, so it must never be given that of a cache.
-enum class StorePurpose : std::uint8_t { cache, replay };
-const char* store_purpose_name(StorePurpose purpose);
-
-struct Superblock {
-  StoreUuid store{};
-  std::uint64_t segment_bytes = 0;
-  std::uint64_t record_bytes_max = 0;
-  std::uint64_t epoch = 0;
-  StorePurpose purpose = StorePurpose::cache;
-
-  bool operator==(const Superblock&) const = default;
-};
-
-std::vector<std::byte> encode_superblock(const Superblock& superblock);
-// Errors: invalid  not ours, of a newer version, or with flags that this build does not know; corrupt  ours, but damaged.
-Result<Superblock> parse_superblock(std::span<const std::byte> bytes);
+// Where a cache keeps the store of its sessions: a directory of its own, with a lock of its own.
+inline constexpr const char* kSessionsName = "sessions";
 
 enum class StoreStart : std::uint8_t {
   recover,  // Keeps what is there; creates the store where the directory is empty or missing.
@@ -73,7 +61,14 @@ class StoreDirectory {
     return physical_bytes_;
   }  // Of all our files, as the disk counts them.
   std::uint64_t format_bytes() const { return format_bytes_; }  // Written for superblock and lock.
-  File& directory_file() { return *directory_; }                // For a durable create.
+  std::uint64_t leftovers_removed() const { return leftovers_removed_; }
+  std::uint64_t resized_segments() const { return resized_segments_; }
+  const std::vector<std::string>& notes() const { return notes_; }  // One sentence each.
+  File& directory_file() { return *directory_; }                    // For a durable create.
+
+  // What the checkpoint said when the store was opened, and its file; null where it could not be made (see notes).
+  CheckpointRead take_checkpoint() { return std::move(checkpoint_); }
+  File* checkpoint_file() { return checkpoint_file_.get(); }
 
   // The file of a segment; null where it does not exist (yet).
   File* segment_file(std::uint32_t segment) const { return files_[segment].get(); }
@@ -85,7 +80,11 @@ class StoreDirectory {
       : disk_(disk), path_(std::move(path)), capacity_bytes_(capacity_bytes) {}
 
   Result<void> load_or_create(const StoreGeometry& geometry, StoreStart start);
-  Result<void> open_segments(StoreStart start);
+  struct FoundSegment;
+  Result<void> open_files(StoreStart start);
+  Result<void> survey(const std::vector<std::string>& names, std::vector<FoundSegment>& found);
+  Result<void> bring_to_length(FoundSegment& found);
+  Result<void> make_checkpoint_file();
   Result<void> write_superblock();
   std::string segment_path(std::uint32_t segment) const;
 
@@ -98,13 +97,14 @@ class StoreDirectory {
   std::uint32_t segment_count_max_ = 0;
   std::uint64_t physical_bytes_ = 0;
   std::uint64_t format_bytes_ = 0;
+  std::uint64_t leftovers_removed_ = 0, resized_segments_ = 0;
+  std::vector<std::string> notes_;
   std::vector<std::unique_ptr<File>> files_;
+  CheckpointRead checkpoint_;
+  std::unique_ptr<File> checkpoint_file_;
 };
 
 std::string segment_file_name(std::uint32_t segment);
 std::optional<std::uint32_t> parse_segment_file_name(const std::string& name);
-
-// For readers: the superblock of a store, the lock untouched. Errors: invalid  no store of ours there.
-Result<Superblock> read_superblock(Disk& disk, const std::string& path);
 
 }  // namespace tiercel

@@ -109,8 +109,12 @@ TEST(NvmeRestart, ADamagedSuperblockIsReplacedOnlyByAStartThatEmpties) {
   EXPECT_TRUE(opened->recovered.segments.empty());
 }
 
-TEST(NvmeRestart, AReplayNeverEmptiesTheStoreOfACacheNorTheOtherWayRound) {
-  for (const StorePurpose owner : {StorePurpose::cache, StorePurpose::replay}) {
+TEST(NvmeRestart, NoStoreIsOpenedForAnotherPurposeThanItsOwn) {
+  constexpr std::array kPurposes{StorePurpose::cache, StorePurpose::replay, StorePurpose::session};
+  const std::map<StorePurpose, std::byte> flags{{StorePurpose::cache, std::byte{1}},
+                                                {StorePurpose::replay, std::byte{3}},
+                                                {StorePurpose::session, std::byte{5}}};
+  for (const StorePurpose owner : kPurposes) {
     NvmeHarness harness;
     harness.close();
     const std::string directory = harness.directory() + "-" + store_purpose_name(owner);
@@ -121,22 +125,25 @@ TEST(NvmeRestart, AReplayNeverEmptiesTheStoreOfACacheNorTheOtherWayRound) {
       ASSERT_TRUE(made) << made.error().what;
     }
     const auto superblock = *read_file(harness.disk(), directory + "/store.meta", 4096);
-    EXPECT_EQ(superblock[12], owner == StorePurpose::cache ? std::byte{1} : std::byte{3});
+    EXPECT_EQ(superblock[12], flags.at(owner));
     const std::string segment = directory + "/" + segment_file_name(0);
     std::ofstream(segment) << "years of cache";
-    options.geometry.purpose =
-        owner == StorePurpose::cache ? StorePurpose::replay : StorePurpose::cache;
-    for (const StoreStart start : {StoreStart::recover, StoreStart::empty}) {
-      options.start = start;
-      const auto opened = NvmeTier::open(harness.disk(), directory, options);
-      ASSERT_FALSE(opened);
-      EXPECT_EQ(opened.error().code, Errc::invalid);
-      EXPECT_NE(opened.error().what.find(directory), std::string::npos) << opened.error().what;
-      EXPECT_NE(opened.error().what.find("another directory"), std::string::npos);
-      EXPECT_TRUE(std::filesystem::exists(segment));
-      EXPECT_EQ(*read_file(harness.disk(), directory + "/store.meta", 4096), superblock);
+    for (const StorePurpose other : kPurposes) {
+      if (other == owner) continue;
+      options.geometry.purpose = other;
+      for (const StoreStart start : {StoreStart::recover, StoreStart::empty}) {
+        options.start = start;
+        const auto opened = NvmeTier::open(harness.disk(), directory, options);
+        ASSERT_FALSE(opened);
+        EXPECT_EQ(opened.error().code, Errc::invalid);
+        EXPECT_NE(opened.error().what.find(directory), std::string::npos) << opened.error().what;
+        EXPECT_NE(opened.error().what.find("another directory"), std::string::npos);
+        EXPECT_TRUE(std::filesystem::exists(segment));
+        EXPECT_EQ(*read_file(harness.disk(), directory + "/store.meta", 4096), superblock);
+      }
     }
     options.geometry.purpose = owner;  // The owner may, also empty.
+    options.start = StoreStart::empty;
     EXPECT_TRUE(NvmeTier::open(harness.disk(), directory, options));
     EXPECT_FALSE(std::filesystem::exists(segment));
   }
@@ -151,11 +158,13 @@ TEST(NvmeRestart, AReplayDoesNotReplaceADamagedSuperblockAndNobodyOpensUnknownFl
   auto page = original;
   page[60] ^= std::byte{1};
   ASSERT_TRUE(replace_file(harness.disk(), harness.directory(), "store.meta", page));
-  options.geometry.purpose = StorePurpose::replay;
-  EXPECT_EQ(NvmeTier::open(harness.disk(), harness.directory(), options).error().code,
-            Errc::corrupt);
+  for (const StorePurpose purpose : {StorePurpose::replay, StorePurpose::session}) {
+    options.geometry.purpose = purpose;
+    EXPECT_EQ(NvmeTier::open(harness.disk(), harness.directory(), options).error().code,
+              Errc::corrupt);
+  }
   options.geometry.purpose = StorePurpose::cache;
-  for (const std::byte flags : {std::byte{0}, std::byte{5}, std::byte{0x81}}) {
+  for (const std::byte flags : {std::byte{0}, std::byte{7}, std::byte{9}, std::byte{0x81}}) {
     page = original;
     page[12] = flags;
     put_number<std::uint64_t>(page, 56, checksum64(std::span(page).first(56)));
@@ -167,14 +176,40 @@ TEST(NvmeRestart, AReplayDoesNotReplaceADamagedSuperblockAndNobodyOpensUnknownFl
   }
 }
 
+TEST(NvmeRestart, NothingIsRemovedOrChangedBeforeEveryRefusalHasBeenDecided) {
+  NvmeHarness harness;
+  write_records(harness, 150);  // Two segments.
+  harness.commit();
+  harness.close();
+  std::filesystem::resize_file(harness.segment_path(0), 1 << 20);
+  std::ofstream(harness.segment_path(3)).close();
+  std::ofstream(harness.directory() + "/store.meta.tmp") << "half";
+  std::ofstream(harness.segment_path(99)) << "from a larger store";  // Beyond the capacity.
+  const auto superblock = *read_file(harness.disk(), harness.directory() + "/store.meta", 4096);
+  const auto opened = NvmeTier::open(harness.disk(), harness.directory(), harness.options());
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().code, Errc::invalid);
+  EXPECT_NE(opened.error().what.find("segment-00000099"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(harness.segment_path(0)), 1U << 20);
+  EXPECT_TRUE(std::filesystem::exists(harness.segment_path(3)));
+  EXPECT_TRUE(std::filesystem::exists(harness.directory() + "/store.meta.tmp"));
+  EXPECT_EQ(*read_file(harness.disk(), harness.directory() + "/store.meta", 4096), superblock);
+  std::filesystem::remove(
+      harness.segment_path(99));  // The control: without it all of it is tidied.
+  const Recovered& recovered = harness.reopen();
+  EXPECT_EQ(recovered.resized_segments, 1U);
+  EXPECT_EQ(recovered.leftovers_removed, 2U);
+}
+
 TEST(NvmeRestart, LeftOversOfACrashedStartAreCleanedUp) {
   NvmeHarness harness;
   harness.close();
   std::ofstream(harness.directory() + "/store.meta.tmp") << "half";
-  std::ofstream(harness.directory() + "/" + segment_file_name(3)) << "half made";
-  harness.reopen();
+  std::ofstream(harness.segment_path(3)).close();
+  EXPECT_EQ(harness.reopen().leftovers_removed, 2U);
   EXPECT_FALSE(std::filesystem::exists(harness.directory() + "/store.meta.tmp"));
   EXPECT_FALSE(std::filesystem::exists(harness.segment_path(3)));
+  EXPECT_EQ(harness.reopen().leftovers_removed, 0U);
   const std::string young = harness.directory() + "-young";  // Died between lock and superblock.
   std::filesystem::create_directory(young);
   std::ofstream(young + "/lock") << "tiercel pid 1";

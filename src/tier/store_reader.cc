@@ -29,6 +29,12 @@ Result<void> read_segment(Disk& disk, const std::string& path, const ScanOptions
   report.damaged +=
       scan.torn + scan.holes + (scan.header_damaged ? 1 : 0) + (scan.footer_damaged ? 1 : 0);
   report.complaints.insert(report.complaints.end(), scan.complaints.begin(), scan.complaints.end());
+  if (options.checkpoint != nullptr) {
+    for (const QuarantinedPlace& place : options.checkpoint->quarantined) {
+      if (place.segment == segment && same_life(place.life, scan.life))
+        report.quarantined.push_back(place);
+    }
+  }
   report.segments.push_back(
       {.segment = segment, .allocated_bytes = status.allocated_bytes, .scan = std::move(scan)});
   return {};
@@ -62,10 +68,17 @@ Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading
   }
   // Only asked whether somebody writes: who starts while inspect reads is not to be turned away.
   if (reading == StoreReading::inspect && lock) lock->reset();
+  TIERCEL_TRY(const CheckpointRead checkpoint, read_checkpoint(disk, path, report.superblock.store,
+                                                               report.superblock.segment_bytes));
+  report.physical_bytes += checkpoint.status.allocated_bytes;
+  report.damaged += checkpoint.damaged;
+  report.complaints = checkpoint.complaints;
+  if (checkpoint.newest) report.checkpoint_sequence = checkpoint.newest->sequence;
   const ScanOptions options{.store = report.superblock.store,
                             .segment_bytes = report.superblock.segment_bytes,
                             .record_bytes_max = report.superblock.record_bytes_max,
-                            .walk_always = reading == StoreReading::verify};
+                            .walk_always = reading == StoreReading::verify,
+                            .checkpoint = checkpoint.newest ? &*checkpoint.newest : nullptr};
   const std::uint64_t buffer_bytes = scan_buffer_bytes(options.record_bytes_max);
   TIERCEL_TRY(const auto memory, Arena::create({.bytes = buffer_bytes}));
   TIERCEL_TRY(const auto buffer, memory->take(buffer_bytes));
@@ -78,7 +91,7 @@ Result<StoreReport> read_store(Disk& disk, const std::string& path, StoreReading
       TIERCEL_TRY(const auto file, disk.open(file_path, {}));
       TIERCEL_TRY(const FileStatus status, file->status());
       report.physical_bytes += status.allocated_bytes;
-    } else {
+    } else if (name != kCheckpointName && name != kSessionsName) {
       report.other_files.push_back(name);
     }
   }

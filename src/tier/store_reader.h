@@ -4,7 +4,8 @@
 //         being written at the time may look torn, and `holder` says who writes.
 // verify  reads every byte of every record, header and footer, and compares footers with what lies on the disk; in a segment
 //         without footer it tells of holes between records, in the store of gaps in the numbers of its segments. It keeps
-//         writers out meanwhile, so a store in use is refused (busy).
+//         writers out meanwhile, so a store in use is refused (busy). What is quarantined is known to be bad: it is listed with
+//         its reason and is no new damage.
 // Threads One thread.
 #pragma once
 
@@ -32,7 +33,10 @@ struct StoreReport {
   std::uint64_t records = 0;
   std::uint64_t record_bytes = 0;
   std::uint64_t damaged =
-      0;  // Records, headers, footers and files that are not as they were written, or missing.
+      0;  // Records, headers, footers, checkpoints and files that are not as they were written, or missing.
+  // Places of present lives, with the reason and the time; no record there counts, whatever it looks like now.
+  std::vector<QuarantinedPlace> quarantined;
+  std::uint64_t checkpoint_sequence = 0;  // Of the newest good checkpoint; 0: there is none.
   std::vector<std::string>
       complaints;  // One sentence per damage, as far as kComplaintsMax per segment goes.
   std::vector<std::string> other_files;  // Neither ours nor touched.

@@ -38,6 +38,7 @@ enum class OpType : std::uint8_t {
   commit,  // Makes every store that completed before it durable (data, then the directory where needed).
   seal,     // The segment `place.segment` is full: write its index. Only tiers with segments.
   reclaim,  // The segment `place.segment` is free for a new life. No op on it may be in flight.
+  checkpoint,  // Writes what a restart would have to look for; durable once complete. See checkpoint_due().
 };
 
 struct Op {
@@ -75,6 +76,10 @@ struct TierStats {
                 bytes_written = 0;  // Physical, headers and indices included, formatting apart.
   std::uint64_t bytes_format = 0;
   std::uint64_t commits = 0;
+  std::uint64_t checkpoints = 0, checkpoint_errors = 0;
+  std::uint64_t quarantined = 0;  // Places since open: of loads and of the scrub.
+  std::uint64_t scrubbed_bytes = 0,
+                scrub_rounds = 0;  // Part of bytes_read; rounds over all sealed segments.
 };
 
 class Tier {
@@ -94,6 +99,10 @@ class Tier {
 
   // Asks for an early end; each op still gets its Completion (delivered if it was too late, else Errc::cancelled).
   virtual void cancel(Ticket ticket) = 0;
+
+  // True where a checkpoint is worth its bytes now: the owner then submits one, aside, and goes on. Cheap; by the thread that
+  // submits.
+  virtual bool checkpoint_due() const { return false; }
 
   virtual TierStats stats() const = 0;
   virtual LinkEstimate link() const = 0;

@@ -34,8 +34,7 @@ struct Message {
 };
 
 NvmeOptions store_options(const Clock& clock) {
-  return {.geometry = {.capacity_bytes =
-                           kSegments * (kSegmentBytes + kSegmentSlackBytes) + kStoreMetadataBytes,
+  return {.geometry = {.capacity_bytes = store_bytes(kSegmentBytes, kSegments),
                        .segment_bytes = kSegmentBytes,
                        .record_bytes_max = kRecordMax},
           .clock = &clock,
