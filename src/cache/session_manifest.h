@@ -1,5 +1,10 @@
 // What a session is: a manifest that lists its blocks by key. docs/formats/session.md has the bytes.
 //
+// File    manifest_file_name(name): a hash, for names are arbitrary text and file systems have rules of their own. The name
+//         itself stands inside, and a file by another name than that is damaged.
+// Versions  Every version keeps magic, version, length and the checksum at the end where they are: so damage is told from a newer
+//         version, which is left untouched.
+// Bounds  A manifest has at most kManifestBytesMax bytes; parsing allocates nothing before the counts are held against the length.
 // Threads Plain values and pure functions.
 // Source  docs/adr/0006-sessions.md
 #pragma once
@@ -16,6 +21,13 @@
 namespace tiercel {
 
 inline constexpr std::size_t kSessionNameMax = 128;
+// Of blocks and pieces together, 40 bytes each at most: 1.6 million of them.
+inline constexpr std::uint64_t kManifestBytesMax = 64ULL << 20;
+inline constexpr std::uint32_t kManifestVersion = 1;
+
+// Records of the store that are no blocks have these as Kind::id; no kind of a model may.
+inline constexpr std::uint16_t kTokensKindId = 0xFFFE;
+inline constexpr std::uint16_t kStateKindId = 0xFFFF;
 
 struct SessionKind {
   Kind kind;
@@ -57,12 +69,22 @@ struct SessionManifest {
   bool operator==(const SessionManifest&) const = default;
 };
 
-// Errors: invalid  a name that is empty, too long, or holds control characters; says which.
+// Errors: invalid  a name that is empty, too long, no UTF-8, or holds control characters; says which.
 Result<void> check_session_name(const std::string& name);
 
+std::string manifest_file_name(const std::string& name);  // 32 hex digits and ".session".
+// True for the name of a manifest file, whatever session it is of.
+bool is_manifest_file_name(const std::string& file_name);
+
+std::uint64_t manifest_bytes(const SessionManifest& manifest);  // Of the file.
+
+// What parse_manifest() asks of a manifest beyond its bytes. Errors: corrupt  says what does not hold together.
+Result<void> check_manifest(const SessionManifest& manifest);
+
+// Requires a manifest that check_manifest() accepts.
 std::vector<std::byte> encode_manifest(const SessionManifest& manifest);
 
-// Errors: corrupt  anything that does not hold together; invalid  a newer version.
+// Errors: corrupt  anything that does not hold together; invalid  a newer version, or flags of one.
 Result<SessionManifest> parse_manifest(std::span<const std::byte> bytes);
 
 }  // namespace tiercel

@@ -13,9 +13,12 @@
 //         fails with no_space, names both figures, and everything is as before.
 // End     A session stays until forget(), or until expire() finds its ttl over.
 // Damage  A manifest that does not hold together costs its session alone: it is set aside (".damaged") and reported. A block
-//         that proves bad is an error for the reader; the session says that it is not whole.
-// Waits   Every call takes the store for itself; one that cannot have it within its deadline ends with busy.
-// Threads Any.
+//         that proves bad is an error for the reader; the session says that it is not whole, and is whole again once a suspend
+//         brings the block anew. After a sync that failed nobody knows what is durable: no call changes the store any more,
+//         reads go on.
+// Waits   Calls that touch the disk take the store for themselves; one that cannot have it within its deadline (or kTurnWithin,
+//         where it has none) ends with busy. list, find, holds, missing, notes and stats never wait for the disk.
+// Threads Any. Callbacks run on the caller's thread and must not call the store.
 // Source  docs/adr/0006-sessions.md, docs/formats/session.md
 #pragma once
 
@@ -51,14 +54,15 @@ struct SessionDraft {
   std::span<const std::uint32_t> tokens = {};
   std::span<const std::byte> state = {};
   std::int64_t expires_unix_s = 0;  // 0: never.
+  std::int64_t now_unix_s = 0;      // Stands in the manifest; 0: the system's time.
   // Asked once for every block that the store does not hold yet, in order: fills the payload, all of it.
   std::function<Result<void>(std::size_t block, std::span<std::byte> payload)> read;
 };
 
 struct SessionStoreStats {
-  std::uint64_t sessions = 0, blocks = 0;        // Alive.
-  std::uint64_t live_bytes = 0;                  // Records alive, physical.
-  std::uint64_t physical_bytes = 0;              // Segments, manifests, metadata: as the disk counts them.
+  std::uint64_t sessions = 0, blocks = 0;  // Alive.
+  std::uint64_t live_bytes = 0;            // Records alive, physical.
+  std::uint64_t physical_bytes = 0;  // Segments, manifests, metadata: as the disk counts them.
   std::uint64_t capacity_bytes = 0;
   std::uint64_t compactions = 0, moved_bytes = 0;
   std::uint64_t forgotten = 0, expired = 0;
@@ -68,12 +72,14 @@ struct SessionStoreStats {
 
 class SessionStore {
  public:
+  static constexpr std::int64_t kTurnWithin_ns = 60'000'000'000;
+
   struct Options {
     std::string directory;
     std::uint64_t capacity_bytes = 0;
     std::uint64_t segment_bytes = 64ULL << 20;  // Made smaller where the capacity would hold few.
-    std::uint64_t record_bytes_max = 0;         // Of blocks; larger tokens and state are cut into pieces.
-    const Clock* clock = nullptr;               // For deadlines; outlives the store, as does the disk.
+    std::uint64_t record_bytes_max = 0;  // Of blocks; larger tokens and state are cut into pieces.
+    const Clock* clock = nullptr;        // For deadlines; outlives the store, as does the disk.
     IoEngine engine = IoEngine::best;
   };
 
@@ -81,13 +87,17 @@ class SessionStore {
   static Result<std::unique_ptr<SessionStore>> open(Disk& disk, const Options& options);
   ~SessionStore();
 
-  // Returns once the session is durable. Errors: no_space  its share is full; invalid  name or draft; io  the disk; busy.
-  // On any error the session is as it was before, and so are all others.
+  // Returns once the session is durable. Errors: no_space  its share is full; invalid  name or draft; io  the disk; busy  not
+  // in time; or what draft.read said. On any error the session is as it was before, and so are all others; only where the disk
+  // refused the very last step, after which a restart finds the old or the new version, whole either way.
   Result<SessionManifest> suspend(const SessionDraft& draft, std::int64_t deadline_ns);
 
-  Result<std::vector<SessionManifest>> list();             // By name.
-  Result<SessionManifest> find(const std::string& name);   // Errors: invalid  there is no such session.
+  Result<std::vector<SessionManifest>> list();  // By name.
+  Result<SessionManifest> find(
+      const std::string& name);  // Errors: invalid  there is no such session.
   bool holds(const Key& key);
+  // Blocks and pieces of the session that are not to be read any more; 0: it is whole, as far as anybody knows.
+  std::uint64_t missing(const SessionManifest& manifest);
 
   // Reads blocks of the manifest, by index into manifest.blocks, in the order given and up to a few requests ahead, into
   // `memory[i]` (payload bytes, any pieces). Each ends with one call of on_block, in order: delivered, miss (forgotten
@@ -101,10 +111,13 @@ class SessionStore {
 
   // Durable once it returns. Errors: invalid  there is no such session.
   Result<void> forget(const std::string& name);
-  // Forgets what has expired by then; returns the names.
+  // Forgets what has expired by then; returns the names. Does not wait: busy where somebody has the store.
   Result<std::vector<std::string>> expire(std::int64_t now_unix_s);
 
   SessionStoreStats stats();
+  LinkEstimate link() const;  // Of its disk, measured on the store's own work.
+  std::vector<std::string>
+  notes();  // What was found at open and what failed since, one sentence each; the first 64.
 
  private:
   class Impl;
