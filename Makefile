@@ -1,6 +1,6 @@
 # The doors to everything else; `make help` lists them. Presets (CMakePresets.json) do the work.
 .DEFAULT_GOAL := help
-.PHONY: help build run test test-long check format fuzz bench hooks clean
+.PHONY: help build run test test-long soak check format fuzz bench hooks clean
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 600
@@ -19,10 +19,15 @@ test:            ## release suite, ASan/UBSan suite, TSan of cache, tier and io 
 	@scripts/setup --test
 	@scripts/run-tests --jobs $(JOBS) release asan tsan:cache,tier,io
 
-test-long:       ## make test and more: clang, TSan of everything, a minute of each fuzz target
+test-long:       ## make test and more: clang, TSan of everything, 500 kills, a minute of each fuzz target
 	@scripts/setup --check
 	@scripts/fuzz-all 60
 	@scripts/run-tests --jobs $(JOBS) release asan tsan clang
+	@tests/crash/kill_store --kills 500
+
+soak:            ## an hour-long drive at a cap that forces reclaim, watched from outside
+	@$(MAKE) --no-print-directory build
+	@scripts/soak
 
 check:           ## format, layers, links, clang-tidy of changed files, then make test
 	@scripts/check

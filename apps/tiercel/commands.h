@@ -74,4 +74,29 @@ struct StoreArgs {
 int run_inspect(const StoreArgs& args);
 int run_verify(const StoreArgs& args);
 
+struct StoreFillArgs {
+  std::string dir;
+  std::string capacity;  // Byte counts.
+  std::string block;
+  std::uint64_t seed = 1;
+  std::uint64_t seconds = 0;  // 0: until it is killed.
+};
+int run_store_fill(const StoreFillArgs& args);
+
+struct StoreAuditArgs {
+  std::string dir;
+  std::uint64_t seed = 1;
+  std::string acked;  // What fill had printed.
+  bool json = false;
+};
+int run_store_audit(const StoreAuditArgs& args);
+
+struct DoctorArgs {
+  std::string placement;
+  std::vector<std::string> sets;
+  std::string directory;  // Empty: cold.path.
+  bool json = false;
+};
+int run_doctor(const DoctorArgs& args);
+
 }  // namespace tiercel::app

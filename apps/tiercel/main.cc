@@ -192,6 +192,53 @@ void add_store_command(CLI::App& app, Run& run, const char* name, const char* wh
   command.callback([&run, function] { run = [function] { return function(args); }; });
 }
 
+void add_store(CLI::App& app, Run& run) {
+  static StoreFillArgs fill_args;
+  static StoreAuditArgs audit_args;
+  CLI::App& store =
+      *app.add_subcommand("store", "A store to be killed, and the audit of what it had promised");
+  store.require_subcommand(1);
+  CLI::App& fill = add_command(
+      store, "fill",
+      "Fills, reclaims, checkpoints and suspends until it is killed, and tells what is durable",
+      "tiercel store fill out/fill --cap \"256 MiB\" --block \"64 KiB\" --seed 1 > acked");
+  add_text(fill, "directory", fill_args.dir, "DIR",
+           "Empty, missing, or a store of an earlier fill, which goes on")
+      .required();
+  add_text(fill, "--cap", fill_args.capacity, "BYTES", "Hard cap on what DIR takes of the disk")
+      .required();
+  add_text(fill, "--block", fill_args.block, "BYTES", "Payload of a full block").required();
+  add_number(fill, "--seed", fill_args.seed, "Names and bytes of all blocks follow from it")
+      .capture_default_str();
+  add_number(fill, "--seconds", fill_args.seconds, "0: until it is killed").capture_default_str();
+  fill.callback([&run] { run = [] { return run_store_fill(fill_args); }; });
+  CLI::App& audit =
+      add_command(store, "audit", "Opens what a fill left behind and compares every byte of it",
+                  "tiercel store audit out/fill --seed 1 --acked acked --json");
+  add_text(audit, "directory", audit_args.dir, "DIR", "Of the fill").required();
+  add_number(audit, "--seed", audit_args.seed, "Of the fill").capture_default_str();
+  add_text(audit, "--acked", audit_args.acked, "FILE",
+           "What the fill had printed, of all its runs in a row")
+      .required();
+  add_json_flag(audit, audit_args.json);
+  audit.callback([&run] { run = [] { return run_store_audit(audit_args); }; });
+}
+
+void add_doctor(CLI::App& app, Run& run) {
+  static DoctorArgs args;
+  CLI::App& command =
+      add_command(app, "doctor", "What of this machine a placement will use, what not, and why",
+                  "tiercel doctor examples/one-box.toml");
+  add_text(command, "placement", args.placement, "FILE", "placement.toml").required();
+  command.add_option("--set", args.sets, "Overrides a key of the placement; repeat it")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  add_text(command, "--directory", args.directory, "DIR",
+           "Of the cold tier, where the placement names none");
+  add_json_flag(command, args.json);
+  command.callback([&run] { run = [] { return run_doctor(args); }; });
+}
+
 // The command line as far as its subcommands were understood.
 const CLI::App& deepest(const CLI::App& app, std::string& path) {
   path += (path.empty() ? "" : " ") + app.get_name();
@@ -232,6 +279,8 @@ int run_command(int argc, char** argv) {
   add_replay(app, run);
   add_store_command(app, run, "inspect", "What is in a cold store", run_inspect);
   add_store_command(app, run, "verify", "Checks every byte of a cold store", run_verify);
+  add_store(app, run);
+  add_doctor(app, run);
 
   try {
     app.parse(argc, argv);

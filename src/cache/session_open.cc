@@ -10,7 +10,7 @@ namespace tiercel {
 namespace {
 
 // One constant, for the store says whose it is (tier/store_directory.h).
-constexpr StorePurpose kPurpose = StorePurpose::cache;
+constexpr StorePurpose kPurpose = StorePurpose::session;
 
 constexpr const char* kTemporarySuffix = ".tmp";
 constexpr const char* kDamagedSuffix = ".damaged";
@@ -93,6 +93,7 @@ Result<std::unique_ptr<SessionStore::Impl>> SessionStore::Impl::open(Disk& disk,
                    .purpose = kPurpose};
   nvme.clock = options.clock;
   nvme.engine = options.engine;
+  nvme.recovery_threads = options.recovery_threads;
   TIERCEL_TRY(auto opened, NvmeTier::open(disk, options.directory, nvme));
   SegmentGeometry geometry = shape.geometry;
   geometry.segments_max = std::min(geometry.segments_max, opened.tier->segment_count_max());

@@ -163,6 +163,12 @@ Result<Outcome> TierExecutor::run_to_end(const Op& op) {
   }
 }
 
+Result<void> TierExecutor::checkpoint() {
+  TIERCEL_TRY(const Outcome outcome, run_to_end({.type = OpType::checkpoint, .tag = kTagMove}));
+  static_cast<void>(outcome);  // An error comes out of the line above.
+  return {};
+}
+
 void TierExecutor::submit(Tier& tier, const Op& op) {
   const std::int64_t deadline_ns = options_.clock->now_ns() + kAnswerWithin_ns;
   for (;;) {

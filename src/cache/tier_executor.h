@@ -64,6 +64,9 @@ class TierExecutor {
   // Appends what has completed; where nothing has and something is under way on cold, waits for it up to `timeout_ns`.
   void collect(std::vector<TierDone>& out, std::int64_t timeout_ns);
 
+  // A checkpoint of cold now, waited for: for whoever set Options::checkpoints to false.
+  Result<void> checkpoint();
+
   // Ops begun and not collected; seals and reclaims do not count.
   std::size_t under_way() const { return running_.size() + done_.size(); }
 

@@ -14,23 +14,34 @@ constexpr std::size_t kPage = 4096;
 constexpr std::size_t kTableBytes = 1 << 20;  // Stays in a second-level cache.
 constexpr std::size_t kOffsetAlignment = 64;
 constexpr int kLargeChannel = 37;  // Some K channels carry values far beyond the others.
-}  // namespace
 
-BlockContent::BlockContent() : table_(kTableBytes + kPage) {
+std::vector<std::byte> make_table() {
+  std::vector<std::byte> table(kTableBytes + kPage);
   Rng rng(20261129);
-  for (std::size_t i = 0; i + 1 < table_.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
     const bool large = (i / 2) % 128 == kLargeChannel;
     const auto value = static_cast<float>(rng.normal() * (large ? 12.0 : 1.0));
     const auto bf16 = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16);
-    std::memcpy(&table_[i], &bf16, sizeof bf16);
+    std::memcpy(&table[i], &bf16, sizeof bf16);
   }
+  return table;
 }
+
+// Made once, at the first use.
+const std::vector<std::byte>& shared_table() {
+  static const std::vector<std::byte> table = make_table();
+  return table;
+}
+
+}  // namespace
+
+BlockContent::BlockContent() : table_(shared_table()) {}
 
 std::span<const std::byte> BlockContent::page_source(const Key& key, std::uint64_t page,
                                                      std::size_t bytes) const {
   const std::uint64_t slot =
       mix64(key.low64() + page * 0x9e3779b97f4a7c15U) % (kTableBytes / kOffsetAlignment);
-  return std::span(table_).subspan(slot * kOffsetAlignment, bytes);
+  return table_.subspan(slot * kOffsetAlignment, bytes);
 }
 
 void BlockContent::fill(const Key& key, std::span<std::byte> block) const {

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kv/key.h"
 
@@ -30,7 +29,7 @@ class BlockContent {
   std::span<const std::byte> page_source(const Key& key, std::uint64_t page,
                                          std::size_t bytes) const;
 
-  std::vector<std::byte> table_;
+  std::span<const std::byte> table_;
 };
 
 }  // namespace tiercel

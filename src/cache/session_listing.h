@@ -1,0 +1,28 @@
+// The sessions of a store as a reader sees them: their manifests, without taking the store from its owner.
+//
+// Law     A manifest is replaced by rename, so whoever reads one meanwhile has the old or the new one, whole. What its blocks
+//         are worth only their owner, or `tiercel verify`, can tell.
+// Threads One thread.
+// Source  docs/formats/session.md
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cache/session_manifest.h"
+#include "io/disk.h"
+
+namespace tiercel {
+
+// Where the sessions of a store lie.
+std::string session_directory(const std::string& store_directory);
+
+struct SessionListing {
+  std::vector<SessionManifest> sessions;  // By name.
+  std::vector<std::string> complaints;    // One sentence per manifest that could not be read.
+};
+
+// Errors: invalid  no store of ours there, or one that was made without sessions; io
+Result<SessionListing> read_sessions(Disk& disk, const std::string& store_directory);
+
+}  // namespace tiercel
