@@ -324,6 +324,36 @@ TEST_F(NvmeFaults, ASecondWriterIsRefusedAndTouchesNothingAndADeadOnesLockIsFree
   EXPECT_EQ(look_for(store_, written).delivered, 4U);
 }
 
+// Whatever the disk refuses while a store is recovered: one error that names the place, or a store that opened all the same; and
+// once the disk is well again, everything acknowledged is there.
+TEST_F(NvmeFaults, AnErrorAnywhereInTheRecoveryCostsNothingForGood) {
+  const SimWritten written = store_durably(store_, kSimRecordsPerSegment + 5);
+  std::uint64_t refused = 0;
+  for (const SimOp op : {SimOp::open, SimOp::create, SimOp::read, SimOp::write, SimOp::sync,
+                         SimOp::truncate, SimOp::rename}) {
+    for (std::uint64_t skip = 0; skip < 100; ++skip) {
+      SCOPED_TRACE(testing::Message() << sim_op_name(op) << " " << skip);
+      const auto next = disk_.restarted(1, LossMode::drop);
+      next->add_fault({.op = op, .skip = skip});
+      SimStore again(*next);
+      const auto opened = again.open();
+      if (!opened) {
+        ++refused;
+        EXPECT_EQ(opened.error().os_errno, EIO);
+        EXPECT_NE(opened.error().what.find(kSimStorePath), std::string::npos)
+            << opened.error().what;
+      }
+      again.close();
+      next->clear_faults();
+      next->restart(skip, LossMode::torn);
+      ASSERT_TRUE(again.open());
+      ASSERT_EQ(look_for(again, written).delivered, written.records.size());
+      if (opened) break;  // The recovery has no so many operations of that kind.
+    }
+  }
+  EXPECT_GT(refused, 15U);
+}
+
 // Mooncake#3052: a quick restart found its own old registration and gave everything up.
 TEST_F(NvmeFaults, RestartedAtOnceAgainAndAgainItKeepsEverything) {
   const SimWritten written = store_durably(store_, 30);
