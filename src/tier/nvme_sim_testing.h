@@ -171,4 +171,25 @@ inline SimFound look_for(SimStore& store, const SimWritten& written) {
   return found;
 }
 
+// A store that is open on a disk of its own.
+class SimStoreTest : public testing::Test {
+ protected:
+  SimStoreTest() { open(); }
+
+  void open() {
+    const auto opened = store_.open();
+    ASSERT_TRUE(opened) << opened.error().what;
+  }
+  Completion store_one(std::uint64_t seed, std::uint32_t segment) {
+    const SimWritten made = make_sim_records(1, segment, seed);
+    return store_.run_one(made.records[0].store(made.places[0]));
+  }
+  static std::size_t count(const std::vector<Completion>& done, Outcome outcome) {
+    return static_cast<std::size_t>(std::ranges::count(done, outcome, &Completion::outcome));
+  }
+
+  SimDisk disk_;
+  SimStore store_{disk_};
+};
+
 }  // namespace tiercel
