@@ -123,7 +123,7 @@ class SimDisk final : public Disk {
   void cut_power();
   bool powered() const;
   void restart(std::uint64_t seed, LossMode mode);  // Cuts the power first where it is on.
-  // The same as a disk of its own; this one stays as it is. Options are kept, faults and pace are not.
+  // The same as a disk of its own; this one stays as it is. Options are kept; faults, read-only paths and pace are not.
   std::unique_ptr<SimDisk> restarted(std::uint64_t seed, LossMode mode) const;
 
   // What the next boot would find if the power went off at this very step.

@@ -9,23 +9,14 @@ std::string segment_path(std::uint32_t segment) {
   return std::string(kSimStorePath) + "/" + segment_file_name(segment);
 }
 
-class NvmeDamage : public testing::Test {
+class NvmeDamage : public SimStoreTest {
  protected:
-  NvmeDamage() { open(); }
-
-  void open() {
-    const auto opened = store_.open();
-    ASSERT_TRUE(opened) << opened.error().what;
-  }
   void seal(std::uint32_t segment) {
     ASSERT_EQ(store_.run_one({.type = OpType::seal, .place = {.segment = segment}}).outcome,
               Outcome::delivered);
     ASSERT_EQ(store_.commit().outcome, Outcome::delivered);  // Its footer follows,
     ASSERT_EQ(store_.commit().outcome, Outcome::delivered);  // and is durable.
   }
-
-  SimDisk disk_;
-  SimStore store_{disk_};
 };
 
 // nixl#1696: ENOSPC cut a write short, the completion said DONE, and the block was served as if it were whole.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -77,14 +78,15 @@ class SimStore {
 
   // A load; `wrong` is set where what was delivered is not what was stored.
   Completion load(const TestRecord& record, const Place& place, bool* wrong = nullptr) {
-    AlignedBytes back(record.bytes.size(), std::byte{0x5a});
+    AlignedBytes back(record.bytes.size());
     if (place.bytes != back.size()) {
       if (wrong != nullptr) *wrong = true;
       return {};
     }
     Completion completion = run_one(record.load(place, back.span()));
-    const bool differs = completion.outcome == Outcome::delivered &&
-                         !std::ranges::equal(back.span(), record.bytes.span());
+    const bool differs =
+        completion.outcome == Outcome::delivered &&
+        std::memcmp(back.span().data(), record.bytes.span().data(), back.size()) != 0;
     if (wrong != nullptr) {
       *wrong = differs;
     } else {
@@ -168,5 +170,26 @@ inline SimFound look_for(SimStore& store, const SimWritten& written) {
   }
   return found;
 }
+
+// A store that is open on a disk of its own.
+class SimStoreTest : public testing::Test {
+ protected:
+  SimStoreTest() { open(); }
+
+  void open() {
+    const auto opened = store_.open();
+    ASSERT_TRUE(opened) << opened.error().what;
+  }
+  Completion store_one(std::uint64_t seed, std::uint32_t segment) {
+    const SimWritten made = make_sim_records(1, segment, seed);
+    return store_.run_one(made.records[0].store(made.places[0]));
+  }
+  static std::size_t count(const std::vector<Completion>& done, Outcome outcome) {
+    return static_cast<std::size_t>(std::ranges::count(done, outcome, &Completion::outcome));
+  }
+
+  SimDisk disk_;
+  SimStore store_{disk_};
+};
 
 }  // namespace tiercel
