@@ -83,6 +83,8 @@ struct CacheOptions {
   // A commit follows after so many bytes, or so long after a write, whichever comes first; 0 turns one of them off.
   std::uint64_t sync_bytes = 64ULL << 20;
   std::chrono::nanoseconds sync_interval = std::chrono::seconds(1);
+  // How fast cold is read through in the background for records that have gone bad; 0: not at all.
+  std::uint64_t scrub_bytes_per_s = 8ULL << 20;
 
   // What match() gives where it is not told.
   std::chrono::nanoseconds lease_time = std::chrono::seconds(10);
@@ -243,6 +245,12 @@ struct CacheStats {
 
   // What open() found in the directory: blocks of ours, records of other models, damaged ones passed over.
   std::uint64_t recovered_blocks = 0, stranger_records = 0, torn_records = 0;
+  // The same: files that a crash had left half made; segment files of the wrong length, brought back to their own; segments
+  // with a damaged header, in which records were found all the same, and in which none were.
+  std::uint64_t leftovers_removed = 0, resized_segments = 0, rescued_segments = 0,
+                dropped_segments = 0;
+  // Places of bad records that are never read again: those that open() knew of, and those found since. And what the scrub has read.
+  std::uint64_t quarantined = 0, scrubbed_bytes = 0;
   double open_s = 0;
   // Kind of pages, way of I/O, fallbacks and their reason, what failed: one sentence each.
   std::vector<std::string> notes;

@@ -221,6 +221,9 @@ CacheStats CacheImpl::stats() const {
     stats.cold.capacity_bytes = options_.cold_bytes;
     stats.cold.used_bytes = core_->cold()->physical_bytes();
     add_tier(*cold_, stats.cold);
+    const TierStats counted = cold_->stats();
+    stats.quarantined += counted.quarantined;
+    stats.scrubbed_bytes = counted.scrubbed_bytes;
     const ColdLog::Counts& counts = core_->cold()->counts();
     stats.cold_stored_blocks = counts.stored;
     stats.cold_evicted_blocks = counts.evicted;

@@ -146,6 +146,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   void step_syncs() REQUIRES(mutex_);
   bool step(SyncWait& sync) REQUIRES(mutex_);
   std::int64_t sleep_ns() REQUIRES(mutex_);
+  void forget_bad(const std::vector<ScrubFinding>& findings) REQUIRES(mutex_);
   void note(std::string sentence) REQUIRES(mutex_);
 
   // Fixed after open.

@@ -21,6 +21,7 @@ void CacheImpl::run() {
   std::vector<TierWork> work;
   std::vector<TierDone> done;
   std::vector<std::pair<OnFinished, Finished>> callbacks;
+  std::vector<ScrubFinding> findings;
   for (;;) {
     work.clear();
     callbacks.clear();
@@ -28,6 +29,7 @@ void CacheImpl::run() {
       const MutexLock lock(mutex_);
       for (const TierDone& one : done) complete(one);
       done.clear();
+      forget_bad(findings);
       advance_time();
       take_work(work);
       step_syncs();
@@ -38,13 +40,14 @@ void CacheImpl::run() {
         if (abandon_ || (closing_ && settled())) break;
         const std::int64_t sleep = sleep_ns();
         if (sleep > 0) work_.wait_for(mutex_, std::chrono::nanoseconds(sleep));
-        // Nothing of the core's is under way; what the tiers do aside (a footer, a checkpoint) still wants to be looked after.
+        // What the tiers do aside (a footer, a checkpoint, the scrub) still wants to be looked after.
       }
       if (abandon_) break;
     }
     for (auto& [on_finished, finished] : callbacks) on_finished(finished);
     for (const TierWork& one : work) executor_->begin(one);
     executor_->collect(done, kSlice_ns);
+    if (cold_) findings = cold_->take_findings();
   }
   const MutexLock lock(mutex_);
   unpin(leases_.release_all());
@@ -76,7 +79,23 @@ std::int64_t CacheImpl::sleep_ns() {
   const std::int64_t now_ns = clock_->now_ns();
   if (const auto due = core_->next_wakeup_ns()) sleep = std::min(sleep, *due - now_ns);
   if (const auto due = leases_.next_deadline_ns()) sleep = std::min(sleep, *due - now_ns);
+  if (cold_) {
+    if (const auto due = cold_->scrub_due_ns())
+      sleep = std::min(sleep, *due - system_clock_.now_ns());
+  }
   return std::max<std::int64_t>(sleep, 0);
+}
+
+// What the scrub found bad leaves the index, if it still lives at that place.
+void CacheImpl::forget_bad(const std::vector<ScrubFinding>& findings) {
+  for (const ScrubFinding& finding : findings) {
+    note(fmt::format("scrub: {}: {}", hex(finding.key), finding.error.what));
+    const BlockId id = core_->table().find(finding.key);
+    if (id == kNoBlock) continue;
+    const Block& block = core_->table()[id];
+    if (block.cold == Presence::present && block.cold_place == finding.place)
+      core_->quarantine(id, TierId::cold);
+  }
 }
 
 // --- From the core to the tiers ---

@@ -44,6 +44,7 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   nvme.geometry = {.capacity_bytes = options_.cold_bytes,
                    .segment_bytes = plan_.geometry.segment_bytes,
                    .record_bytes_max = plan_.record_bytes_max};
+  nvme.scrub_bytes_per_s = options_.scrub_bytes_per_s;
   // The store may have been made for larger records than ours; its staging follows it.
   Disk& disk = seams.disk != nullptr ? *seams.disk : *own_disk_;
   if (const auto found = read_superblock(disk, options_.directory); plan_.has_cold && found) {
@@ -103,6 +104,7 @@ Result<void> CacheImpl::set_up_cold(Disk& disk, std::span<std::byte> staging, Co
   nvme.clock = &system_clock_;
   nvme.arena = arena_.get();
   nvme.staging = staging;
+  nvme.scrub_bytes_per_s = options_.scrub_bytes_per_s;
   TIERCEL_TRY(auto opened, NvmeTier::open(disk, options_.directory, nvme));
   cold_ = std::move(opened.tier);
   recovered = std::move(opened.recovered);
@@ -130,6 +132,11 @@ std::size_t CacheImpl::kind_of(const RecoveredRecord& record) const {
 
 void CacheImpl::restore(const Recovered& recovered) {
   stats_.torn_records = recovered.torn;
+  stats_.leftovers_removed = recovered.leftovers_removed;
+  stats_.resized_segments = recovered.resized_segments;
+  stats_.rescued_segments = recovered.rescued_segments;
+  stats_.dropped_segments = recovered.dropped_segments;
+  stats_.quarantined = recovered.quarantined;
   stats_.open_s = recovered.open_s;
   if (!cold_) return;
   BlockTable& table = core_->table();

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kStagedPagesMax = 1024;
 constexpr std::uint32_t kDepthMin =
-    5;  // A store and its segment's header, a footer, a checkpoint, a load.
+    5;  // A store and its segment's header, a footer, a checkpoint, a load, and one for the scrub.
 
 StagingPool::Shape staging_shape(const NvmeOptions& options, std::uint64_t record_bytes_max) {
   const auto pages =
@@ -23,6 +23,13 @@ StagingPool::Shape staging_shape(const NvmeOptions& options, std::uint64_t recor
 
 std::uint64_t largest_footer(std::uint64_t segment_bytes) {
   return footer_bytes(segment_bytes / kRecordBytesMin);
+}
+
+// One request of the scrub: about a megabyte and the record that crosses its end, or a footer.
+std::uint64_t scrub_bytes(const NvmeOptions& options, const StoreGeometry& geometry) {
+  if (options.scrub_bytes_per_s == 0) return 0;
+  return std::max(kScrubRequestBytes + align_up(geometry.record_bytes_max, kPageBytes),
+                  largest_footer(geometry.segment_bytes));
 }
 
 }  // namespace
@@ -45,9 +52,9 @@ Result<void> NvmeTier::set_up(const std::string& directory) {
   TIERCEL_TRY(directory_,
               StoreDirectory::open(disk_, directory, options_.geometry, options_.start));
   const Superblock& superblock = directory_->superblock();
-  const std::uint64_t bytes = staging_bytes(
-      options_,
-      {.segment_bytes = superblock.segment_bytes, .record_bytes_max = superblock.record_bytes_max});
+  const StoreGeometry geometry{.segment_bytes = superblock.segment_bytes,
+                               .record_bytes_max = superblock.record_bytes_max};
+  const std::uint64_t bytes = staging_bytes(options_, geometry);
   if (options_.staging.empty()) {
     TIERCEL_TRY(own_memory_, Arena::create({.bytes = bytes}));
     TIERCEL_TRY(options_.staging, own_memory_->take(bytes));
@@ -60,6 +67,9 @@ Result<void> NvmeTier::set_up(const std::string& directory) {
   footer_buffer_ = options_.staging.subspan(pool_bytes, largest_footer(superblock.segment_bytes));
   checkpoint_buffer_ = options_.staging.subspan(pool_bytes + footer_buffer_.size(),
                                                 checkpoint_slot_bytes(superblock.segment_bytes));
+  scrub_buffer_ =
+      options_.staging.subspan(pool_bytes + footer_buffer_.size() + checkpoint_buffer_.size(),
+                               scrub_bytes(options_, geometry));
   quarantine_.emplace(quarantine_max(superblock.segment_bytes));
   TIERCEL_TRY(queue_, disk_.make_queue({.depth = options_.depth, .engine = options_.engine}));
   segments_.resize(directory_->segment_count_max());

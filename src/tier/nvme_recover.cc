@@ -144,6 +144,7 @@ Result<void> NvmeTier::take_over(IndexRead& read, Recovered& recovered) {
   segment.next_offset = scan.data_end;
   const bool sealed = scan.state == SegmentState::sealed;
   segment.footer_durable = sealed;
+  segment.footer_entries = sealed ? scan.footer_entries : scan.records.size();
   recovered.segments.push_back({.segment = read.segment,
                                 .sequence = scan.life.sequence,
                                 .sealed = sealed,

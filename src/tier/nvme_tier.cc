@@ -182,6 +182,7 @@ void NvmeTier::pump(bool patient) {
   // A commit that waits for stores is no reason to be patient with them.
   start_stores(patient && waiting_commits_.empty());
   start_checkpoint();
+  start_scrub();
 }
 
 void NvmeTier::start_commits() {
@@ -262,6 +263,7 @@ void NvmeTier::start_footer(std::uint32_t index) {
                 .entries = segment.entries};
   std::ranges::sort(footer.entries, {}, &FooterEntry::offset);  // Writes complete in any order.
   const auto bytes = encode_footer(footer);
+  segment.footer_entries = footer.entries.size();
   segment.footer_due = false;
   segment.footer_in_flight = true;
   footer_buffer_busy_ = true;
@@ -357,7 +359,10 @@ std::size_t NvmeTier::wait(std::vector<Completion>& out, std::int64_t timeout_ns
     pump(write_jobs_ > 0);
     const std::int64_t left_ns = until_ns - options_.clock->now_ns();
     if (!done_.empty() || queue_->in_flight() == 0 || left_ns <= 0) break;
-    reap(left_ns);
+    // Not past the next step of the scrub; one that is due and held back waits for what is under way, like everybody.
+    const std::int64_t scrub_ns =
+        scrubs() && !scrub_.in_flight ? scrub_.due_ns - options_.clock->now_ns() : 0;
+    reap(scrub_ns > 0 ? std::min(left_ns, scrub_ns) : left_ns);
   }
   pump(write_jobs_ > 0);
   return deliver(out);

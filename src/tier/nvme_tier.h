@@ -22,6 +22,9 @@
 //         of all segments are read by several threads; what they do not tell is walked from where the checkpoint's list ends.
 // Bad     A record that fails its verification is quarantined: its place is left out by every later restart. The life of its
 //         segment ends that too.
+// Scrub   Sealed segments in turn: every record that the footer lists is read and verified as a load would, a megabyte at a time,
+//         at scrub_bytes_per_s by the tier's clock. It goes on inside poll() and wait(), and only while no op waits to be
+//         started. What it finds is quarantined, and handed out by take_findings().
 // Threads As in tier.h. open() may run on another thread than the one that uses the tier.
 // Source  docs/adr/0001-interfaces-that-last.md, docs/adr/0007-checkpoint.md, docs/formats/store.md
 #pragma once
@@ -46,6 +49,8 @@
 
 namespace tiercel {
 
+inline constexpr std::uint64_t kScrubRequestBytes = 1 * kMiB;
+
 struct NvmeOptions {
   StoreGeometry geometry;
   StoreStart start = StoreStart::recover;
@@ -60,6 +65,7 @@ struct NvmeOptions {
   std::uint64_t bytes_in_flight_max = 8 * kMiB;  // Each way.
   std::uint32_t bounce_slots = 4;
   IoEngine engine = IoEngine::best;
+  std::uint64_t scrub_bytes_per_s = 0;  // 0: no scrub.
   std::uint32_t recovery_threads =
       8;  // 1: everything in the caller's thread, in order of segments.
   // When a place was quarantined, for people: seconds since 1970. Empty: the system's.
@@ -104,6 +110,13 @@ struct Recovered {
   double open_s = 0;
 };
 
+// A record that the scrub has found bad.
+struct ScrubFinding {
+  Key key;
+  Place place;
+  Error error;
+};
+
 class NvmeTier final : public Tier {
  public:
   struct Opened;
@@ -124,6 +137,12 @@ class NvmeTier final : public Tier {
   TierStats stats() const override;
   LinkEstimate link() const override;
 
+  // What the scrub has found since the last call; at most kFindingsMax are kept. By the thread that submits, as is the next.
+  std::vector<ScrubFinding> take_findings();
+  static constexpr std::size_t kFindingsMax = 1024;
+  // When poll() should be called at the latest for the scrub to keep its rate; nullopt: there is none.
+  std::optional<std::int64_t> scrub_due_ns() const;
+
   const Superblock& superblock() const { return directory_->superblock(); }
   std::uint32_t segment_count_max() const { return directory_->segment_count_max(); }
   std::uint64_t physical_bytes() const { return directory_->physical_bytes(); }
@@ -139,6 +158,7 @@ class NvmeTier final : public Tier {
     bool footer_due = false;        // Sealed, footer not written yet.
     bool footer_in_flight = false;
     bool footer_written = false, footer_durable = false;  // Of this life.
+    std::uint64_t footer_entries = 0;                     // Of that footer.
     bool dirty = false;  // Written since its last sync was started.
     bool syncing = false;
     SegmentLife life;
@@ -170,6 +190,7 @@ class NvmeTier final : public Tier {
     footer,
     checkpoint,
     sync_checkpoint,
+    scrub,
   };
 
   // A request on the queue.
@@ -237,6 +258,27 @@ class NvmeTier final : public Tier {
   void quarantine(const Place& place, const Key& key, const Error& error);
   std::int64_t unix_time_s() const;
 
+  // nvme_scrub.cc
+  struct Scrub {
+    std::uint32_t segment = 0;  // Under way, or where the next one is looked for.
+    bool began = false;         // The segment is under way; else all but the next lines is unset.
+    SegmentLife life;
+    std::vector<FooterEntry> entries;  // Empty until the footer was read.
+    std::size_t next = 0,
+                asked = 0;  // Of entries: the first not read yet; those of the request under way.
+    std::uint64_t segments_in_round = 0;
+    bool in_flight = false;
+    std::int64_t due_ns = 0;
+  };
+  bool scrubs() const { return options_.scrub_bytes_per_s > 0; }
+  void start_scrub();
+  bool find_scrub_segment();
+  bool scrub_segment_alive() const;
+  void end_scrub_segment();
+  void complete_scrub(Job& job, const Result<void>& result);
+  void take_scrub_footer(std::uint64_t bytes);
+  void verify_scrubbed();
+
   Disk& disk_;
   NvmeOptions options_;
   TierCapabilities capabilities_;
@@ -254,6 +296,9 @@ class NvmeTier final : public Tier {
   std::uint64_t committed_bytes_ = 0;  // Since the last checkpoint was taken.
   bool quarantine_changed_ = false;    // Since then.
   std::optional<Quarantine> quarantine_;
+  Scrub scrub_;
+  std::span<std::byte> scrub_buffer_;
+  std::vector<ScrubFinding> findings_;
 
   std::vector<Segment> segments_;
   std::uint64_t next_sequence_ = 1;

@@ -222,7 +222,7 @@ std::uint32_t NvmeTier::take_job(JobType type, std::uint32_t segment) {
 
 void NvmeTier::submit_job(std::uint32_t job, File& file, IoType type, std::uint64_t offset,
                           std::vector<IoPiece> pieces) {
-  if (type != IoType::sync) {
+  if (type != IoType::sync && jobs_[job].type != JobType::scrub) {
     const MutexLock lock(mutex_);
     meter_.start(type == IoType::read ? LinkMeter::Direction::read : LinkMeter::Direction::write,
                  jobs_[job].started_ns);
@@ -275,6 +275,9 @@ void NvmeTier::complete(const IoCompletion& completion) {
     case JobType::checkpoint:
     case JobType::sync_checkpoint:
       complete_checkpoint(job, completion.result);
+      break;
+    case JobType::scrub:
+      complete_scrub(job, completion.result);
       break;
   }
 }

@@ -142,6 +142,19 @@ Result<std::optional<RecordHead>> check_placed_head(const Op& op, const PlaceEch
   return std::optional<RecordHead>(std::move(head));
 }
 
+Result<void> check_whole_record(const FooterEntry& entry, const PlaceEcho& expected,
+                                std::span<std::byte> bytes) {
+  const Op op{.key = entry.key,
+              .fingerprint = entry.fingerprint,
+              .place = {.segment = expected.segment, .offset = entry.offset, .bytes = entry.bytes}};
+  TIERCEL_TRY(const auto head, check_placed_head(op, expected, std::span(&bytes, 1)));
+  if (!head) return fail(Errc::corrupt, "nothing lies there");
+  if (head_checksum(bytes) != entry.head_checksum)
+    return fail(Errc::corrupt, "it is not the record that the index names");
+  const std::span<const std::byte> body = bytes.subspan(record_head_bytes(head->chunks.size()));
+  return verify_chunks(*head, std::span(&body, 1));
+}
+
 bool never_written(std::span<const std::byte> first_page) {
   return std::ranges::all_of(first_page.first(16),
                              [](std::byte byte) { return byte == std::byte{0}; });

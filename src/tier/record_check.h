@@ -44,6 +44,11 @@ Result<RecordHead> check_loaded_head(const Op& op, std::span<const std::byte> by
 Result<std::optional<RecordHead>> check_placed_head(const Op& op, const PlaceEcho& expected,
                                                     std::span<const std::span<std::byte>> read);
 
+// All that a load would check of the record in `bytes`, and that it is the one that the index names. Its placement area
+// becomes zero. Errors: corrupt.
+Result<void> check_whole_record(const FooterEntry& entry, const PlaceEcho& expected,
+                                std::span<std::byte> bytes);
+
 // True where nothing was ever written: a page that starts with zeros (files are preallocated, the arena is zeroed).
 bool never_written(std::span<const std::byte> first_page);
 

@@ -44,6 +44,7 @@ class Scanner {
       complain("header damaged; footer and place echoes of the records stand in for it");
     }
     has_footer_ = has_footer_ && same_life(footer_.life, scan_.life);  // Else of an earlier life.
+    if (has_footer_) scan_.footer_entries = footer_.entries.size();
     find_quarantined();
     if (has_footer_ && !options_.walk_always) {
       scan_.state = SegmentState::sealed;

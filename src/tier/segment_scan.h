@@ -43,6 +43,7 @@ struct SegmentScan {
   std::uint64_t data_end = kSegmentHeaderBytes;
   std::vector<FooterEntry> records;  // By offset.
   std::uint64_t torn = 0;            // Damaged records of this life.
+  std::uint64_t footer_entries = 0;  // Of a good footer, quarantined ones included.
   std::uint64_t quarantined = 0;     // Places of this life under quarantine: left out of all else.
   bool needs_walk = false;  // Only with index_only: nothing else but bytes_read counts then.
   std::uint64_t holes =
