@@ -42,6 +42,7 @@
 #include "tiercel/layout.hpp"
 #include "tiercel/names.hpp"
 #include "tiercel/result.hpp"
+#include "tiercel/session.hpp"
 #include "tiercel/transfer.hpp"
 
 namespace tiercel {
@@ -78,6 +79,8 @@ struct CacheOptions {
   // Of the cold tier: empty or missing, or a store of ours. "" = no cold tier.
   std::string directory;
   std::uint64_t cold_bytes = 0;  // Hard cap on what it takes of the disk.
+  // Of cold_bytes, kept for sessions (tiercel/session.hpp), in DIRECTORY/sessions; 0: none can be suspended.
+  std::uint64_t session_bytes = 0;
   // Made smaller where the cap would hold only few of them. A store keeps those it was made with.
   std::uint64_t segment_bytes = 64ULL << 20;
   // A commit follows after so many bytes, or so long after a write, whichever comes first; 0 turns one of them off.
@@ -124,6 +127,8 @@ struct MatchOptions {
   std::vector<std::uint16_t> kinds;                    // Kind::id; empty: all of the cache.
   std::optional<std::chrono::nanoseconds> lease_time;  // There is no lease without an end.
   std::string owner;  // Stands in the report of a lease that leaked.
+  // The process that holds the lease; 0: this one. Once it is gone, so is its lease.
+  std::int64_t owner_pid = 0;
 };
 
 struct MatchedBlock {
@@ -171,12 +176,6 @@ struct BlockOutcome {
 };
 
 // --- Storing ---
-
-struct PutBlock {
-  std::uint16_t kind = 0;   // Kind::id.
-  std::uint32_t index = 0;  // Block of the chain; of a `last` record: position - 1.
-  ScatterList source;       // Host pieces, CachedKind::block_bytes(tokens) together.
-};
 
 struct Hints {
   // The prompt will not be continued: what lies behind this position and is shared with no other prompt goes first.
@@ -252,6 +251,8 @@ struct CacheStats {
   // Places of bad records that are never read again: those that open() knew of, and those found since. And what the scrub has read.
   std::uint64_t quarantined = 0, scrubbed_bytes = 0;
   double open_s = 0;
+  // Sessions, what their records take, and the share they may take.
+  std::uint64_t sessions = 0, session_bytes = 0, session_capacity = 0;
   // Kind of pages, way of I/O, fallbacks and their reason, what failed: one sentence each.
   std::vector<std::string> notes;
 };
@@ -300,6 +301,31 @@ class Cache {
   // Starts to bring what matches from cold to warm; returns how many blocks.
   Result<std::uint32_t> prefetch(const Chain& chain);
   Result<void> hint(const Chain& chain, const Hints& hints);
+
+  // --- Sessions (tiercel/session.hpp). All of them wait, at most `timeout` ---
+
+  // Errors: no_space  the share of sessions is full; nothing is lost
+  //         invalid   name or suspension; session_bytes is 0; a block is nowhere: the text names it and its kind
+  //         busy      not in time, or another call is at work on the sessions
+  //         io        the disk refused; after a commit that failed no session changes any more, until the cache is opened anew
+  Result<SessionInfo> suspend(const std::string& name, const Chain& chain,
+                              const Suspension& suspension,
+                              std::chrono::nanoseconds timeout = std::chrono::seconds(60));
+  // `timeout` is for the loads too. Errors: invalid  there is no such session, or it is another model's; corrupt  its tokens or
+  // its state are damaged; busy, io.
+  Result<Resumption> resume(const std::string& name,
+                            std::chrono::nanoseconds timeout = std::chrono::seconds(60));
+  // Loads blocks of the plan (Destination::block is an index into it), told in prefix order as they come. Every block ends as
+  // delivered, miss (the session was forgotten) or error (damaged; cancelled: past the deadline). Errors: invalid, busy, io.
+  Result<Finished> load(const Resumption& resumption, std::span<const Destination> destinations,
+                        const OnBlock& on_block = {});
+  // Durable once it returns. Errors: invalid  there is no such session.
+  Result<void> forget(const std::string& name);
+  Result<std::vector<SessionInfo>> sessions() const;  // By name.
+  // A file that holds all of the session, checksummed. Replaced in one step where it exists.
+  Result<void> export_session(const std::string& name, const std::string& path);
+  // Verifies all of it before anything is suspended. "" = the name it had. Errors: corrupt, no_space, invalid, io.
+  Result<SessionInfo> import_session(const std::string& path, const std::string& name = "");
 
   CacheStats stats() const;  // Also after close().
 

@@ -45,6 +45,13 @@ inline std::uint64_t total_bytes(std::span<const Piece> pieces) {
   return bytes;
 }
 
+// A block that is handed in, and where its bytes lie.
+struct PutBlock {
+  std::uint16_t kind = 0;   // Kind::id.
+  std::uint32_t index = 0;  // Block of the chain; of a `last` record: position - 1.
+  ScatterList source;       // Host pieces, CachedKind::block_bytes(tokens) together.
+};
+
 using Ticket = std::uint64_t;  // Names what was asked for; 0 is never given.
 
 // How a load ends. Only `delivered` leaves bytes that may be used; an error can never look like it.

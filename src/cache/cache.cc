@@ -80,6 +80,25 @@ Result<std::uint32_t> Cache::prefetch(const Chain& chain) { return impl_->prefet
 Result<void> Cache::hint(const Chain& chain, const Hints& hints) {
   return impl_->hint(chain, hints);
 }
+Result<SessionInfo> Cache::suspend(const std::string& name, const Chain& chain,
+                                   const Suspension& suspension, std::chrono::nanoseconds timeout) {
+  return impl_->suspend(name, chain, suspension, timeout);
+}
+Result<Resumption> Cache::resume(const std::string& name, std::chrono::nanoseconds timeout) {
+  return impl_->resume(name, timeout);
+}
+Result<Finished> Cache::load(const Resumption& resumption,
+                             std::span<const Destination> destinations, const OnBlock& on_block) {
+  return impl_->load(resumption, destinations, on_block);
+}
+Result<void> Cache::forget(const std::string& name) { return impl_->forget(name); }
+Result<std::vector<SessionInfo>> Cache::sessions() const { return impl_->sessions(); }
+Result<void> Cache::export_session(const std::string& name, const std::string& path) {
+  return impl_->export_session(name, path);
+}
+Result<SessionInfo> Cache::import_session(const std::string& path, const std::string& name) {
+  return impl_->import_session(path, name);
+}
 CacheStats Cache::stats() const { return impl_->stats(); }
 Result<void> Cache::close() { return impl_->close(); }
 

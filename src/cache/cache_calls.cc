@@ -134,7 +134,7 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
   for (const BlockId id : ids) pins.push_back(core_->pin(id));
   core_->touch(ids);
   const std::int64_t now_ns = clock_->now_ns();
-  LeaseOwner owner = process_;
+  LeaseOwner owner = options.owner_pid == 0 ? process_ : process_of(options.owner_pid);
   owner.name = options.owner;
   match.lease_ =
       leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
@@ -218,7 +218,7 @@ CacheStats CacheImpl::stats() const {
   stats.warm.used_bytes = core_->warm().used_bytes();
   add_tier(*warm_, stats.warm);
   if (cold_) {
-    stats.cold.capacity_bytes = options_.cold_bytes;
+    stats.cold.capacity_bytes = plan_.cold_bytes;
     stats.cold.used_bytes = core_->cold()->physical_bytes();
     add_tier(*cold_, stats.cold);
     const TierStats counted = cold_->stats();
@@ -228,6 +228,14 @@ CacheStats CacheImpl::stats() const {
     stats.cold_stored_blocks = counts.stored;
     stats.cold_evicted_blocks = counts.evicted;
     stats.commits = counts.commits;
+  }
+  if (session_store_) {
+    const SessionStoreStats counted = session_store_->stats();
+    stats.sessions = counted.sessions;
+    stats.session_bytes = counted.live_bytes;
+    stats.session_capacity = counted.capacity_bytes;
+    for (std::string& sentence : session_store_->notes())
+      stats.notes.push_back(std::move(sentence));
   }
   const CoreCounts& counts = core_->counts();
   stats.skipped_staging = counts.skipped_staging;

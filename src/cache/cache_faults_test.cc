@@ -1,4 +1,10 @@
 // The library door on a disk that refuses: the cache forgets, says so, and serves nothing wrong.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
 #include "cache/cache_harness.h"
 #include "cache/cache_impl.h"
 #include "io/faulty_disk.h"
@@ -124,6 +130,34 @@ TEST_F(CacheFaults, AReadThatTheDiskRefusesIsAnErrorThenAMiss) {
   EXPECT_EQ(put_chain(cache, options_, chain), PutOutcome::stored);
   EXPECT_EQ(read_chain(cache, chain), 5U);
   EXPECT_EQ(cache.stats().errors, 5U);
+}
+
+TEST_F(CacheFaults, ALeaseOfAProcessThatDiedEndsLongBeforeItsTime) {
+  auto opened = open_cache(options_, {.reap_every = std::chrono::milliseconds(1)});
+  ASSERT_TRUE(opened) << opened.error().what;
+  Cache& cache = *opened;
+  const Chain chain = cache.chain(tokens_of(8, 5 * kTokens));
+  put_chain(cache, options_, chain);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  const auto own = cache.match(chain, {.lease_time = seconds(3600)});
+  const auto theirs =
+      cache.match(chain, {.lease_time = seconds(3600), .owner = "worker 7", .owner_pid = child});
+  ASSERT_TRUE(theirs);
+  EXPECT_EQ(cache.stats().leases, 2U);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  const auto until = std::chrono::steady_clock::now() + seconds(30);
+  while (cache.stats().leases > 1 && std::chrono::steady_clock::now() < until)
+    std::this_thread::yield();
+  const CacheStats stats = cache.stats();
+  EXPECT_EQ(stats.leases, 1U) << "this process lives";
+  EXPECT_EQ(stats.leases_leaked, 1U);
+  ASSERT_EQ(stats.leaked.size(), 1U);
+  EXPECT_NE(stats.leaked[0].find("worker 7"), std::string::npos);
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "cache/lease.h"
 #include "cache/ledger.h"
 #include "cache/match.h"
+#include "cache/session_store.h"
 #include "cache/tier_executor.h"
 #include "tier/nvme_tier.h"
 #include "tier/ram_tier.h"
@@ -30,10 +31,14 @@
 
 namespace tiercel {
 
-// What the house may give a cache instead of its own: a disk, an account of memory. Both outlive it.
+// What the house may give a cache instead of its own: a disk, an account of memory, times. All of them outlive it.
 struct CacheSeams {
   Disk* disk = nullptr;
   Ledger* ledger = nullptr;
+  const Clock* session_clock = nullptr;       // Of deadlines of session calls.
+  std::function<std::int64_t()> unix_time_s;  // Wall time, for the ttl of sessions.
+  std::chrono::nanoseconds expire_every = std::chrono::minutes(1);  // Sessions whose ttl is over.
+  std::chrono::nanoseconds reap_every = std::chrono::seconds(1);    // Leases of dead processes.
 };
 
 Result<Cache> open_cache(const CacheOptions& options, const CacheSeams& seams);
@@ -60,6 +65,17 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   Result<void> hint(const Chain& chain, const Hints& hints);
   CacheStats stats() const;
   Result<void> close();
+
+  // cache_session.cc, cache_resume.cc
+  Result<SessionInfo> suspend(const std::string& name, const Chain& chain,
+                              const Suspension& suspension, std::chrono::nanoseconds timeout);
+  Result<Resumption> resume(const std::string& name, std::chrono::nanoseconds timeout);
+  Result<Finished> load(const Resumption& resumption, std::span<const Destination> destinations,
+                        const OnBlock& on_block);
+  Result<void> forget(const std::string& name);
+  Result<std::vector<SessionInfo>> sessions();
+  Result<void> export_session(const std::string& name, const std::string& path);
+  Result<SessionInfo> import_session(const std::string& path, const std::string& name);
 
  private:
   // What stands in a block's record beside its key.
@@ -98,6 +114,25 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
     std::optional<Error> error;
   };
 
+  // A call on the sessions that is under way: close() waits for it.
+  class SessionCall {
+   public:
+    explicit SessionCall(CacheImpl* cache) : cache_(cache) {}
+    SessionCall(SessionCall&& other) noexcept : cache_(std::exchange(other.cache_, nullptr)) {}
+    SessionCall& operator=(SessionCall&&) = delete;
+    ~SessionCall();
+
+   private:
+    CacheImpl* cache_;
+  };
+  // A block that a session needs, and where suspend() takes it from.
+  struct NeededBlock {
+    std::size_t kind = 0;  // Index into options_.kinds.
+    std::uint32_t index = 0;
+    const ScatterList* source = nullptr;
+    std::optional<std::uint32_t> in_match;  // Where the cache holds it.
+  };
+
   CacheImpl(const CacheOptions& options, const CachePlan& plan);
 
   // cache_open.cc
@@ -105,6 +140,8 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   Result<void> set_up_cold(Disk& disk, std::span<std::byte> staging, CoreOptions& core,
                            Recovered& recovered);
   void restore(const Recovered& recovered) REQUIRES(mutex_);
+  SessionStore::Options session_options() const;
+  Result<void> set_up_sessions(Disk& disk);
   std::size_t kind_of(const RecoveredRecord& record) const;
   static constexpr std::size_t kStranger = SIZE_MAX;
 
@@ -132,8 +169,30 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   void count_hints(const Hints& hints) REQUIRES(mutex_);
   Ticket new_ticket(bool is_put, std::uint32_t left, OnFinished on_finished) REQUIRES(mutex_);
 
+  // cache_session.cc, cache_resume.cc
+  Result<SessionCall> begin_session_call();
+  void keep_sessions();
+  void expire_sessions();
+  std::int64_t session_deadline_ns(std::chrono::nanoseconds timeout) const;
+  std::chrono::nanoseconds time_left(std::int64_t deadline_ns) const;
+  Result<std::vector<NeededBlock>> needed_blocks(const Chain& chain,
+                                                 const Suspension& suspension) const;
+  Result<Match> lease_needed(const Chain& chain, const std::string& name,
+                             std::vector<NeededBlock>& needed, std::chrono::nanoseconds lease_time);
+  SessionSource session_source(const Chain& chain, const NeededBlock& block) const;
+  Result<void> fetch_needed(const Match& match, std::uint32_t block, std::span<std::byte> payload,
+                            std::int64_t deadline_ns);
+  Result<Finished> fetch_within(const Match& match, std::span<const Destination> destinations,
+                                std::int64_t deadline_ns);
+  SessionInfo info_of(const SessionManifest& manifest) const;
+  Result<void> check_session(const SessionManifest& manifest) const;
+  Result<SessionManifest> find_session(const std::string& name);
+  Match match_warm(const Resumption& resumption, std::span<const std::uint32_t> blocks);
+  void estimate(Resumption& resumption) const;
+
   // cache_loop.cc
   void run();
+  void reap_leases() REQUIRES(mutex_);
   bool settled() REQUIRES(mutex_);
   void take_work(std::vector<TierWork>& work) REQUIRES(mutex_);
   bool fill_work(const Action& action, TierWork& work) REQUIRES(mutex_);
@@ -159,6 +218,7 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   const Clock* clock_ = nullptr;
   LeaseOwner process_;
   std::unique_ptr<Disk> own_disk_;
+  Disk* disk_ = nullptr;
   std::unique_ptr<Ledger> own_ledger_;
   Reservation warm_reservation_, staging_reservation_;
 
@@ -169,12 +229,24 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   std::unique_ptr<TierExecutor> executor_;
   std::thread thread_;
 
+  // Set up by open; used within a SessionCall, torn down by close() once there is none.
+  std::unique_ptr<SessionStore> session_store_;
+  Reservation session_reservation_;
+  const Clock* session_clock_ = nullptr;
+  std::function<std::int64_t()> unix_time_s_;
+  std::chrono::nanoseconds expire_every_{}, reap_every_{};
+  std::thread
+      session_keeper_;  // Ends sessions whose ttl is over: disk work that the cache's thread must not wait for.
+
   mutable Mutex mutex_;
   ConditionVariable work_;      // For the thread: something to do.
   ConditionVariable finished_;  // For callers: a ticket, a sync or the thread has ended.
   std::optional<Core> core_ GUARDED_BY(mutex_);
   std::vector<BlockName> names_ GUARDED_BY(mutex_);  // By block id.
   LeaseTable leases_ GUARDED_BY(mutex_);
+  std::int64_t next_reap_ns_ GUARDED_BY(mutex_) = 0;  // On the system's clock.
+  ConditionVariable keeper_wakes_;
+  std::uint64_t session_calls_ GUARDED_BY(mutex_) = 0;
 
   Ticket next_ticket_ GUARDED_BY(mutex_) = 1;
   std::unordered_map<Ticket, Pending> pending_ GUARDED_BY(mutex_);

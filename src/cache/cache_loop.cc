@@ -31,6 +31,7 @@ void CacheImpl::run() {
       done.clear();
       forget_bad(findings);
       advance_time();
+      reap_leases();
       take_work(work);
       step_syncs();
       if (closing_) core_->commit_now();
@@ -67,6 +68,13 @@ void CacheImpl::run() {
   }
   thread_over_ = true;
   finished_.notify_all();
+}
+
+void CacheImpl::reap_leases() {
+  const std::int64_t now_ns = system_clock_.now_ns();
+  if (now_ns < next_reap_ns_) return;
+  next_reap_ns_ = now_ns + reap_every_.count();
+  unpin(leases_.reap(process_, is_alive));
 }
 
 bool CacheImpl::settled() {

@@ -14,6 +14,12 @@ namespace tiercel {
 namespace {
 // close() gives a disk that does not answer up after this.
 constexpr std::chrono::seconds kCloseWithin{60};
+
+std::int64_t system_unix_s() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 }  // namespace
 
 CacheImpl::CacheImpl(const CacheOptions& options, const CachePlan& plan)
@@ -24,6 +30,14 @@ CacheImpl::CacheImpl(const CacheOptions& options, const CachePlan& plan)
   primary_ = primary_stands_alone_ ? 0 : static_cast<std::size_t>(all - options_.kinds.begin());
   clock_ = options_.clock != nullptr ? options_.clock : &system_clock_;
   process_ = this_process();
+}
+
+SessionStore::Options CacheImpl::session_options() const {
+  return {.directory = options_.directory + "/sessions",
+          .capacity_bytes = options_.session_bytes,
+          .segment_bytes = options_.segment_bytes,
+          .record_bytes_max = plan_.record_bytes_max,
+          .clock = session_clock_};
 }
 
 CacheImpl::~CacheImpl() { static_cast<void>(close()); }
@@ -41,12 +55,13 @@ Result<std::shared_ptr<CacheImpl>> CacheImpl::open(const CacheOptions& options,
 
 Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   NvmeOptions nvme;
-  nvme.geometry = {.capacity_bytes = options_.cold_bytes,
+  nvme.geometry = {.capacity_bytes = plan_.cold_bytes,
                    .segment_bytes = plan_.geometry.segment_bytes,
                    .record_bytes_max = plan_.record_bytes_max};
   nvme.scrub_bytes_per_s = options_.scrub_bytes_per_s;
   // The store may have been made for larger records than ours; its staging follows it.
   Disk& disk = seams.disk != nullptr ? *seams.disk : *own_disk_;
+  disk_ = &disk;
   if (const auto found = read_superblock(disk, options_.directory); plan_.has_cold && found) {
     nvme.geometry.record_bytes_max = std::max(found->record_bytes_max, plan_.record_bytes_max);
   }
@@ -55,11 +70,22 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   const std::uint64_t staging_bytes =
       plan_.has_cold ? align_up(NvmeTier::staging_bytes(nvme, nvme.geometry), kArenaAlignment) : 0;
 
+  session_clock_ = seams.session_clock != nullptr ? seams.session_clock : &system_clock_;
+  unix_time_s_ = seams.unix_time_s ? seams.unix_time_s : system_unix_s;
+  expire_every_ = seams.expire_every;
+  reap_every_ = seams.reap_every;
+  std::uint64_t session_memory = 0;
+  if (options_.session_bytes > 0) {
+    TIERCEL_TRY(session_memory, SessionStore::memory_bytes(disk, session_options()));
+  }
+
   Ledger* ledger = seams.ledger;
   if (ledger == nullptr) {
-    own_ledger_ = std::make_unique<Ledger>(plan_.warm_bytes + move_bytes + staging_bytes);
+    own_ledger_ =
+        std::make_unique<Ledger>(plan_.warm_bytes + move_bytes + staging_bytes + session_memory);
     ledger = own_ledger_.get();
   }
+  TIERCEL_TRY(session_reservation_, ledger->reserve(MemoryClass::staging, session_memory));
   TIERCEL_TRY(warm_reservation_, ledger->reserve(MemoryClass::kv, plan_.warm_bytes));
   TIERCEL_TRY(staging_reservation_,
               ledger->reserve(MemoryClass::staging, move_bytes + staging_bytes));
@@ -74,6 +100,7 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
   CoreOptions core{.warm_bytes = plan_.warm_bytes, .staging_bytes = plan_.staging_bytes};
   Recovered recovered;
   if (plan_.has_cold) TIERCEL_TRY_VOID(set_up_cold(disk, staging, core, recovered));
+  TIERCEL_TRY_VOID(set_up_sessions(disk));
   executor_ = std::make_unique<TierExecutor>(TierExecutor::Options{.warm = warm_.get(),
                                                                    .cold = cold_.get(),
                                                                    .warm_memory = warm_memory,
@@ -92,13 +119,31 @@ Result<void> CacheImpl::set_up(const CacheSeams& seams) {
     for (std::string& sentence : cold_->notes()) note(std::move(sentence));
   }
   thread_ = std::thread([this] { run(); });
+  if (session_store_) session_keeper_ = std::thread([this] { keep_sessions(); });
+  return {};
+}
+
+// After cold: a directory that is not empty becomes no store of ours.
+Result<void> CacheImpl::set_up_sessions(Disk& disk) {
+  if (!plan_.has_cold) return {};
+  const SessionStore::Options sessions = session_options();
+  if (options_.session_bytes == 0) {
+    // They would take of the disk what nobody has allowed for.
+    if (!read_superblock(disk, sessions.directory)) return {};
+    return fail(Errc::invalid,
+                fmt::format("session_bytes: 0, and {} holds sessions; say how much of cold_bytes "
+                            "they may take, or remove that folder",
+                            sessions.directory));
+  }
+  TIERCEL_TRY(session_store_, SessionStore::open(disk, sessions));
+  expire_sessions();
   return {};
 }
 
 Result<void> CacheImpl::set_up_cold(Disk& disk, std::span<std::byte> staging, CoreOptions& core,
                                     Recovered& recovered) {
   NvmeOptions nvme;
-  nvme.geometry = {.capacity_bytes = options_.cold_bytes,
+  nvme.geometry = {.capacity_bytes = plan_.cold_bytes,
                    .segment_bytes = plan_.geometry.segment_bytes,
                    .record_bytes_max = plan_.record_bytes_max};
   nvme.clock = &system_clock_;
@@ -176,6 +221,10 @@ Result<void> CacheImpl::close() {
       return close_error_ ? Result<void>(*close_error_) : Result<void>();
     }
     const auto deadline = std::chrono::steady_clock::now() + kCloseWithin;
+    keeper_wakes_.notify_all();
+    while (session_calls_ > 0 && std::chrono::steady_clock::now() < deadline) {
+      finished_.wait_for(mutex_, std::chrono::milliseconds(100));
+    }
     while (!thread_over_ && std::chrono::steady_clock::now() < deadline) {
       finished_.wait_for(mutex_, std::chrono::milliseconds(100));
     }
@@ -187,16 +236,20 @@ Result<void> CacheImpl::close() {
     }
   }
   thread_.join();
+  if (session_keeper_.joinable()) session_keeper_.join();
   const CacheStats last = stats();
   const MutexLock lock(mutex_);
   stats_ = last;
   closed_ = true;
+  // Where a call still waits for a silent disk, its store stays until it has come back.
+  if (session_calls_ == 0) session_store_.reset();
   executor_.reset();
   cold_.reset();
   warm_.reset();
   arena_.reset();
   warm_reservation_ = {};
   staging_reservation_ = {};
+  session_reservation_ = {};
   finished_.notify_all();
   return close_error_ ? Result<void>(*close_error_) : Result<void>();
 }

@@ -59,8 +59,8 @@ std::string existing_part(const std::string& directory) {
   return path.string();
 }
 
-Result<SegmentGeometry> cold_geometry(const CacheOptions& options, std::uint64_t record_bytes_max,
-                                      Disk& disk) {
+Result<SegmentGeometry> cold_geometry(const CacheOptions& options, std::uint64_t cold_bytes,
+                                      std::uint64_t record_bytes_max, Disk& disk) {
   TIERCEL_TRY(const DiskSpace space, disk.space(existing_part(options.directory)));
   if (options.cold_bytes > space.total_bytes) {
     return refuse(fmt::format("cold_bytes: {} is more than the disk of {} has ({})",
@@ -69,17 +69,17 @@ Result<SegmentGeometry> cold_geometry(const CacheOptions& options, std::uint64_t
   }
   // A store keeps the geometry it was made with.
   if (const auto found = read_superblock(disk, options.directory)) {
-    const std::uint32_t count = segments_max(options.cold_bytes, found->segment_bytes);
+    const std::uint32_t count = segments_max(cold_bytes, found->segment_bytes);
     if (count < kColdSegmentsMin) {
       return refuse(fmt::format(
-          "cold_bytes: {} holds {} segments of {}, which {} was made with; give at least {}, or "
-          "another directory",
-          pretty_byte_size(options.cold_bytes), count, pretty_byte_size(found->segment_bytes),
+          "cold_bytes: {} less session_bytes holds {} segments of {}, which {} was made with; give "
+          "at least {}, or another directory",
+          pretty_byte_size(cold_bytes), count, pretty_byte_size(found->segment_bytes),
           options.directory, exact_byte_size(store_bytes(found->segment_bytes, kColdSegmentsMin))));
     }
     return SegmentGeometry{.segment_bytes = found->segment_bytes, .segments_max = count};
   }
-  auto geometry = SegmentGeometry::fit(options.cold_bytes, options.segment_bytes, record_bytes_max);
+  auto geometry = SegmentGeometry::fit(cold_bytes, options.segment_bytes, record_bytes_max);
   if (!geometry) return refuse("cold_bytes: " + geometry.error().what);
   return geometry;
 }
@@ -128,12 +128,18 @@ Result<CachePlan> plan_cache(const CacheOptions& options, Disk& disk) {
             : fmt::format("directory: {} without cold_bytes: say how much of the disk it may take",
                           options.directory));
   }
+  if (options.session_bytes >= options.cold_bytes && options.session_bytes > 0) {
+    return refuse(fmt::format("session_bytes: {} of cold_bytes ({}) leave nothing for the cache",
+                              pretty_byte_size(options.session_bytes),
+                              pretty_byte_size(options.cold_bytes)));
+  }
   plan.has_cold = !options.directory.empty();
   if (!plan.has_cold) return plan;
+  plan.cold_bytes = options.cold_bytes - options.session_bytes;
   if (options.sync_bytes == 0 && options.sync_interval.count() == 0) {
     return refuse("sync_bytes, sync_interval: both 0, so nothing would ever be committed to cold");
   }
-  TIERCEL_TRY(plan.geometry, cold_geometry(options, plan.record_bytes_max, disk));
+  TIERCEL_TRY(plan.geometry, cold_geometry(options, plan.cold_bytes, plan.record_bytes_max, disk));
   return plan;
 }
 

@@ -14,7 +14,8 @@ struct CachePlan {
   std::uint64_t warm_bytes = 0;        // Whole pages.
   std::uint64_t staging_bytes = 0;
   bool has_cold = false;
-  SegmentGeometry geometry;  // Of the store that is there, or of the one to be made.
+  std::uint64_t cold_bytes = 0;  // Of the cache class: without the share of sessions.
+  SegmentGeometry geometry;      // Of the store that is there, or of the one to be made.
 };
 
 // Errors: invalid  names the option and what would do.

@@ -9,27 +9,46 @@
 namespace tiercel {
 namespace {
 
-// Field 22 of /proc/self/stat. The second field is the name in parentheses and may hold anything, so
-// counting starts behind the last ')'. 0 where the system does not tell.
-std::uint64_t process_start() {
-  std::ifstream file("/proc/self/stat");
+struct ProcessStatus {
+  char state = 'X';
+  std::uint64_t start = 0;
+};
+
+// Fields 3 and 22 of /proc/PID/stat. The second field is the name in parentheses and may hold anything, so counting starts behind
+// the last ')'. Zeros where the system does not tell.
+ProcessStatus status_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
   std::string text;
   std::getline(file, text);
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
+  if (name_end == std::string::npos) return {};
   std::istringstream fields(text.substr(name_end + 1));
+  ProcessStatus status;
   std::string field;
-  for (int number = 3; number <= 22; ++number) fields >> field;
-  try {
-    return std::stoull(field);
-  } catch (const std::exception&) {
-    return 0;
+  for (int number = 3; number <= 22; ++number) {
+    fields >> field;
+    if (number == 3 && !field.empty()) status.state = field[0];
   }
+  try {
+    status.start = std::stoull(field);
+  } catch (const std::exception&) {
+  }
+  return status;
 }
 
 }  // namespace
 
-LeaseOwner this_process() { return {.pid = ::getpid(), .process_start = process_start()}; }
+LeaseOwner this_process() { return {.pid = ::getpid(), .process_start = status_of("self").start}; }
+
+LeaseOwner process_of(std::int64_t pid) {
+  return {.pid = pid, .process_start = status_of(std::to_string(pid)).start};
+}
+
+bool is_alive(const LeaseOwner& owner) {
+  const ProcessStatus status = status_of(std::to_string(owner.pid));
+  return status.start == owner.process_start && status.start != 0 && status.state != 'Z' &&
+         status.state != 'X';
+}
 
 LeaseId LeaseTable::take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns,
                          std::vector<Pin> pins) {
@@ -56,16 +75,40 @@ std::vector<Pin> LeaseTable::expire(std::int64_t now_ns) {
   while (!by_deadline_.empty() && by_deadline_.begin()->first <= now_ns) {
     const LeaseId id = by_deadline_.begin()->second;
     const Lease& lease = leases_.at(id);
-    ++leaked_;
-    if (leaked_names_.size() == kLeakedNames) leaked_names_.erase(leaked_names_.begin());
-    leaked_names_.push_back(fmt::format(
-        "{}{}pid {} (started at {}): {} blocks, not released within {:.3f} s", lease.owner.name,
-        lease.owner.name.empty() ? "" : ", ", lease.owner.pid, lease.owner.process_start,
-        lease.pins.size(), static_cast<double>(lease.deadline_ns - lease.taken_ns) * 1e-9));
-    const std::vector<Pin> own = release(id);
-    pins.insert(pins.end(), own.begin(), own.end());
+    leak(id,
+         fmt::format("not released within {:.3f} s",
+                     static_cast<double>(lease.deadline_ns - lease.taken_ns) * 1e-9),
+         pins);
   }
   return pins;
+}
+
+std::vector<Pin> LeaseTable::reap(const LeaseOwner& passed_over,
+                                  const std::function<bool(const LeaseOwner&)>& alive) {
+  using Process = std::pair<std::int64_t, std::uint64_t>;
+  std::map<Process, bool> asked;
+  std::vector<LeaseId> dead;
+  for (const auto& [id, lease] : leases_) {
+    const Process process{lease.owner.pid, lease.owner.process_start};
+    if (process == Process{passed_over.pid, passed_over.process_start}) continue;
+    const auto [entry, fresh] = asked.try_emplace(process, true);
+    if (fresh) entry->second = alive(lease.owner);
+    if (!entry->second) dead.push_back(id);
+  }
+  std::vector<Pin> pins;
+  for (const LeaseId id : dead) leak(id, "its process has ended", pins);
+  return pins;
+}
+
+void LeaseTable::leak(LeaseId id, const std::string& how, std::vector<Pin>& pins) {
+  const Lease& lease = leases_.at(id);
+  ++leaked_;
+  if (leaked_names_.size() == kLeakedNames) leaked_names_.erase(leaked_names_.begin());
+  leaked_names_.push_back(fmt::format("{}{}pid {} (started at {}): {} blocks, {}", lease.owner.name,
+                                      lease.owner.name.empty() ? "" : ", ", lease.owner.pid,
+                                      lease.owner.process_start, lease.pins.size(), how));
+  const std::vector<Pin> own = release(id);
+  pins.insert(pins.end(), own.begin(), own.end());
 }
 
 std::vector<Pin> LeaseTable::release_all() {

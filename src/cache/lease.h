@@ -1,13 +1,15 @@
 // Leases: pins with an owner and a deadline. There are no pins without a deadline.
 //
-// A lease ends by release() or by its deadline, whichever comes first; the second of them finds nothing left to do. One that
-// ended by its deadline has leaked: its owner forgot it or died. It is counted, and the last few are remembered by name.
+// A lease ends by release(), by its deadline, or by reap() once its owner's process is gone, whichever comes first; the others
+// find nothing left to do. One that was not released has leaked: its owner forgot it or died. It is counted, and the last few are
+// remembered by name.
 // Pure   No clock: times come in. The table does not unpin; it hands the pins back to whoever holds the core.
 // Cost   O(log leases) each; remembers at most kLeakedNames leaks.
 // Threads one thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,8 +30,12 @@ struct LeaseOwner {
   std::string name = {};            // What the caller calls itself, may be empty.
 };
 
-// This process, as an owner.
+// This process, as an owner, and another one; a start of 0 where there is none such.
 LeaseOwner this_process();
+LeaseOwner process_of(std::int64_t pid);
+
+// False where its process has ended, also where another one has its number now, or nobody has waited for it yet.
+bool is_alive(const LeaseOwner& owner);
 
 class LeaseTable {
  public:
@@ -43,6 +49,10 @@ class LeaseTable {
 
   // The pins of every lease whose deadline is at or before `now_ns`.
   std::vector<Pin> expire(std::int64_t now_ns);
+
+  // The pins of every lease whose owner is dead. Each process is asked for once; `passed_over` is not.
+  std::vector<Pin> reap(const LeaseOwner& passed_over,
+                        const std::function<bool(const LeaseOwner&)>& alive);
 
   // At close: the pins of all that are left. These are not leaks.
   std::vector<Pin> release_all();
@@ -59,6 +69,8 @@ class LeaseTable {
     std::int64_t deadline_ns = 0;
     std::vector<Pin> pins;
   };
+
+  void leak(LeaseId id, const std::string& how, std::vector<Pin>& pins);
 
   std::map<LeaseId, Lease> leases_;
   std::set<std::pair<std::int64_t, LeaseId>> by_deadline_;

@@ -1,7 +1,10 @@
 #include "cache/lease.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace tiercel {
 namespace {
@@ -41,6 +44,50 @@ TEST(Lease, ALeakIsReportedByNameOfItsOwner) {
   EXPECT_NE(text.find(std::to_string(::getpid())), std::string::npos) << text;
   EXPECT_NE(text.find("2 blocks"), std::string::npos) << text;
   EXPECT_NE(text.find("2.000 s"), std::string::npos) << text;
+}
+
+TEST(Lease, EndsWithItsProcessAlsoBeforeAnybodyHasWaitedForIt) {
+  LeaseTable table;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  LeaseOwner owner = process_of(child);
+  owner.name = "decoder 4";
+  EXPECT_GT(owner.process_start, 0U);
+  table.take(this_process(), 0, 1000, pins({1}));
+  table.take(owner, 0, 1000, pins({2, 3}));
+  table.take(owner, 0, 1000, pins({4}));
+  EXPECT_TRUE(table.reap(this_process(), is_alive).empty()) << "it lives";
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  siginfo_t info;
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  EXPECT_EQ(table.reap(this_process(), is_alive).size(), 3U)
+      << "dead, and still in the table of processes";
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_FALSE(is_alive(owner));
+  EXPECT_EQ(table.held(), 1U);
+  EXPECT_EQ(table.leaked(), 2U);
+  ASSERT_FALSE(table.leaked_names().empty());
+  EXPECT_NE(table.leaked_names()[0].find("decoder 4"), std::string::npos);
+  EXPECT_NE(table.leaked_names()[0].find("its process has ended"), std::string::npos);
+}
+
+TEST(Lease, AnotherProcessOfTheSameNumberIsNotTheOwner) {
+  LeaseOwner reused = this_process();
+  EXPECT_TRUE(is_alive(reused));
+  --reused.process_start;
+  EXPECT_FALSE(is_alive(reused));
+  LeaseTable table;
+  int asked = 0;
+  for (int i = 0; i < 5; ++i) table.take(reused, 0, 1000, pins({1}));
+  const auto pins = table.reap(this_process(), [&](const LeaseOwner& owner) {
+    ++asked;
+    return is_alive(owner);
+  });
+  EXPECT_EQ(pins.size(), 5U);
+  EXPECT_EQ(asked, 1) << "once per process, not per lease";
 }
 
 TEST(Lease, RemembersTheLastLeaksOnly) {

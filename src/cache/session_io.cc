@@ -17,10 +17,15 @@ constexpr std::uint64_t kHeadBytes = record_head_bytes(1);
 
 }  // namespace
 
+std::uint64_t SessionIo::memory_bytes(std::uint64_t record_bytes_max) {
+  const std::uint64_t bytes = align_up(record_bytes_max, kArenaAlignment);
+  return bytes * std::clamp<std::uint64_t>(kBufferBytesMax / bytes, 2, kBuffersMax);
+}
+
 Result<std::unique_ptr<SessionIo>> SessionIo::make(NvmeTier& tier, const Clock& clock) {
   std::unique_ptr<SessionIo> io(new SessionIo(tier, clock));
   const std::uint64_t bytes = align_up(tier.superblock().record_bytes_max, kArenaAlignment);
-  const std::uint64_t count = std::clamp<std::uint64_t>(kBufferBytesMax / bytes, 2, kBuffersMax);
+  const std::uint64_t count = memory_bytes(bytes) / bytes;
   TIERCEL_TRY(io->memory_, Arena::create({.bytes = count * bytes}));
   for (std::size_t i = 0; i < count; ++i) {
     TIERCEL_TRY(const auto buffer, io->memory_->take(bytes));

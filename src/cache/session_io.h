@@ -22,6 +22,7 @@ class SessionIo {
  public:
   static constexpr std::uint64_t kBuffersMax = 16, kBufferBytesMax = 16 << 20;
 
+  static std::uint64_t memory_bytes(std::uint64_t record_bytes_max);
   static Result<std::unique_ptr<SessionIo>> make(NvmeTier& tier, const Clock& clock);
 
   // --- Writing ---

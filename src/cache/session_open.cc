@@ -108,6 +108,16 @@ Result<std::unique_ptr<SessionStore::Impl>> SessionStore::Impl::open(Disk& disk,
   return store;
 }
 
+Result<std::uint64_t> SessionStore::Impl::memory_bytes(Disk& disk, const Options& options) {
+  TIERCEL_TRY(const Shape shape, plan(disk, options));
+  std::uint64_t record_bytes_max = shape.record_bytes_max;
+  if (const auto found = read_superblock(disk, options.directory))
+    record_bytes_max = std::max(record_bytes_max, found->record_bytes_max);
+  return NvmeTier::staging_bytes({}, {.segment_bytes = shape.geometry.segment_bytes,
+                                      .record_bytes_max = record_bytes_max}) +
+         SessionIo::memory_bytes(record_bytes_max);
+}
+
 Result<void> SessionStore::Impl::restore(const Recovered& recovered) {
   {
     const MutexLock lock(mutex_);

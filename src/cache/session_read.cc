@@ -164,7 +164,8 @@ void SessionStore::Impl::end_load(const Wanted& wanted, Completion completion, L
 
 Result<std::vector<std::byte>> SessionStore::Impl::read_pieces(const SessionManifest& manifest,
                                                                std::span<const SessionPiece> pieces,
-                                                               std::uint16_t kind) {
+                                                               std::uint16_t kind,
+                                                               std::int64_t deadline_ns) {
   std::uint64_t bytes = 0;
   for (const SessionPiece& piece : pieces) bytes += piece.bytes;
   std::vector<std::byte> content(bytes);
@@ -177,9 +178,9 @@ Result<std::vector<std::byte>> SessionStore::Impl::read_pieces(const SessionMani
   }
   std::optional<Error> bad;
   {
-    TIERCEL_TRY(const Turn turn, take_turn(0));
-    TIERCEL_TRY_VOID(
-        stream(manifest, wanted, 0, [&](std::size_t, Outcome outcome, const Error& error) {
+    TIERCEL_TRY(const Turn turn, take_turn(deadline_ns));
+    TIERCEL_TRY_VOID(stream(
+        manifest, wanted, deadline_ns, [&](std::size_t, Outcome outcome, const Error& error) {
           if (outcome == Outcome::miss)
             bad = fail(Errc::invalid, fmt::format("the session \"{}\" is no more as it was listed",
                                                   manifest.name));
@@ -194,6 +195,28 @@ Result<std::vector<std::byte>> SessionStore::Impl::read_pieces(const SessionMani
           fmt::format("sessions: a piece of \"{}\" is not what its name says", manifest.name));
   }
   return content;
+}
+
+Result<void> SessionStore::Impl::read_records(
+    std::span<const Key> keys,
+    const std::function<Result<void>(std::span<const std::byte>)>& on_record) {
+  TIERCEL_TRY(const Turn turn, take_turn(0));
+  for (std::size_t first = 0; first < keys.size(); first += io_->buffers()) {
+    std::vector<SessionIo::Record> records;
+    for (const Key& key : keys.subspan(first, std::min(io_->buffers(), keys.size() - first))) {
+      const MutexLock lock(mutex_);
+      if (!log_.holds(key))
+        return fail(Errc::corrupt, fmt::format("sessions: the record {} is lost", hex(key)));
+      const SessionLog::Entry& entry = *log_.find(key);
+      records.push_back({.key = key, .fingerprint = entry.fingerprint, .place = entry.place});
+    }
+    io_->load(records);
+    for (const SessionIo::Record& record : records) {
+      if (record.completion.outcome != Outcome::delivered) return record.completion.error;
+      TIERCEL_TRY_VOID(on_record(record.bytes));
+    }
+  }
+  return {};
 }
 
 }  // namespace tiercel

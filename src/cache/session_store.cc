@@ -214,14 +214,25 @@ Result<void> SessionStore::read(
     const std::function<void(std::size_t i, Outcome, const Error&)>& on_block) {
   return impl_->read(manifest, which, memory, deadline_ns, on_block);
 }
-Result<std::vector<std::uint32_t>> SessionStore::read_tokens(const SessionManifest& manifest) {
-  TIERCEL_TRY(const auto bytes, impl_->read_pieces(manifest, manifest.tokens, kTokensKindId));
+Result<std::vector<std::uint32_t>> SessionStore::read_tokens(const SessionManifest& manifest,
+                                                             std::int64_t deadline_ns) {
+  TIERCEL_TRY(const auto bytes,
+              impl_->read_pieces(manifest, manifest.tokens, kTokensKindId, deadline_ns));
   std::vector<std::uint32_t> tokens(bytes.size() / sizeof(std::uint32_t));
   std::ranges::copy(bytes, std::as_writable_bytes(std::span(tokens)).begin());
   return tokens;
 }
-Result<std::vector<std::byte>> SessionStore::read_state(const SessionManifest& manifest) {
-  return impl_->read_pieces(manifest, manifest.state, kStateKindId);
+Result<std::vector<std::byte>> SessionStore::read_state(const SessionManifest& manifest,
+                                                        std::int64_t deadline_ns) {
+  return impl_->read_pieces(manifest, manifest.state, kStateKindId, deadline_ns);
+}
+Result<void> SessionStore::read_records(
+    std::span<const Key> keys,
+    const std::function<Result<void>(std::span<const std::byte> record)>& on_record) {
+  return impl_->read_records(keys, on_record);
+}
+Result<std::uint64_t> SessionStore::memory_bytes(Disk& disk, const Options& options) {
+  return Impl::memory_bytes(disk, options);
 }
 Result<void> SessionStore::forget(const std::string& name) { return impl_->forget(name); }
 Result<std::vector<std::string>> SessionStore::expire(std::int64_t now_unix_s) {

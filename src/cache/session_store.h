@@ -86,6 +86,8 @@ class SessionStore {
 
   // Errors: as NvmeTier::open, and invalid where the capacity holds too few segments.
   static Result<std::unique_ptr<SessionStore>> open(Disk& disk, const Options& options);
+  // What it will take of memory, index apart. Errors: as open, as far as the options go.
+  static Result<std::uint64_t> memory_bytes(Disk& disk, const Options& options);
   ~SessionStore();
 
   // Returns once the session is durable. Errors: no_space  its share is full; invalid  name or draft; io  the disk; busy  not
@@ -106,9 +108,16 @@ class SessionStore {
   Result<void> read(const SessionManifest& manifest, std::span<const std::size_t> which,
                     std::span<const ScatterList> memory, std::int64_t deadline_ns,
                     const std::function<void(std::size_t i, Outcome, const Error&)>& on_block);
-  // Tokens and state, verified whole. Errors: corrupt, io.
-  Result<std::vector<std::uint32_t>> read_tokens(const SessionManifest& manifest);
-  Result<std::vector<std::byte>> read_state(const SessionManifest& manifest);
+  // Tokens and state, verified whole. Errors: corrupt, io, busy; cancelled  past the deadline.
+  Result<std::vector<std::uint32_t>> read_tokens(const SessionManifest& manifest,
+                                                 std::int64_t deadline_ns = 0);
+  Result<std::vector<std::byte>> read_state(const SessionManifest& manifest,
+                                            std::int64_t deadline_ns = 0);
+  // Whole records as the store has them, head and chunks, verified, in the order given; `record` is valid during the call. The
+  // first that cannot be had, or an error of on_record, ends it.
+  Result<void> read_records(
+      std::span<const Key> keys,
+      const std::function<Result<void>(std::span<const std::byte> record)>& on_record);
 
   // Durable once it returns. Errors: invalid  there is no such session.
   Result<void> forget(const std::string& name);

@@ -33,7 +33,11 @@ class SessionStore::Impl {
                     const std::function<void(std::size_t, Outcome, const Error&)>& on_block);
   Result<std::vector<std::byte>> read_pieces(const SessionManifest& manifest,
                                              std::span<const SessionPiece> pieces,
-                                             std::uint16_t kind);
+                                             std::uint16_t kind, std::int64_t deadline_ns);
+  Result<void> read_records(
+      std::span<const Key> keys,
+      const std::function<Result<void>(std::span<const std::byte>)>& on_record);
+  static Result<std::uint64_t> memory_bytes(Disk& disk, const Options& options);
   Result<void> forget(const std::string& name);
   Result<std::vector<std::string>> expire(std::int64_t now_unix_s);
   SessionStoreStats stats();
