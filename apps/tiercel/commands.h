@@ -91,6 +91,19 @@ struct StoreAuditArgs {
 };
 int run_store_audit(const StoreAuditArgs& args);
 
+struct SessionArgs {
+  std::string dir;
+  std::string name;
+  std::string file;      // Of export and import.
+  std::string capacity;  // Of import.
+  bool json = false;
+};
+int run_session_list(const SessionArgs& args);
+int run_session_show(const SessionArgs& args);
+int run_session_forget(const SessionArgs& args);
+int run_session_export(const SessionArgs& args);
+int run_session_import(const SessionArgs& args);
+
 struct DoctorArgs {
   std::string placement;
   std::vector<std::string> sets;

@@ -224,6 +224,50 @@ void add_store(CLI::App& app, Run& run) {
   audit.callback([&run] { run = [] { return run_store_audit(audit_args); }; });
 }
 
+CLI::App& add_session_command(CLI::App& session, Run& run, SessionArgs& args, const char* name,
+                              const char* what, const std::string& example,
+                              int (*function)(const SessionArgs&)) {
+  CLI::App& command = add_command(session, name, what, "tiercel session " + example);
+  add_text(command, "--dir", args.dir, "DIR", "Of the cold tier").capture_default_str();
+  command.callback([&run, function, &args] { run = [function, &args] { return function(args); }; });
+  return command;
+}
+
+void add_session(CLI::App& app, Run& run) {
+  static SessionArgs args;
+  args.dir = "/var/lib/tiercel";
+  CLI::App& session =
+      *app.add_subcommand("session", "Sessions put to bed: what is kept, and for how long");
+  session.require_subcommand(1);
+  const auto add = [&](const char* name, const char* what, const std::string& example,
+                       int (*function)(const SessionArgs&)) -> CLI::App& {
+    return add_session_command(session, run, args, name, what, example, function);
+  };
+  const auto named = [](CLI::App& command) {
+    add_text(command, "name", args.name, "NAME", "Of the session").required();
+  };
+  add_json_flag(add("list", "The sessions, their tokens, bytes, age", "list --dir out/store",
+                    run_session_list),
+                args.json);
+  CLI::App& show =
+      add("show", "One session: its kinds and blocks", "show tuesday --json", run_session_show);
+  named(show);
+  add_json_flag(show, args.json);
+  named(add("forget", "Gives up a session; its space is reused", "forget tuesday",
+            run_session_forget));
+  CLI::App& save = add("export", "Writes a session to one file", "export tuesday tuesday.kv",
+                       run_session_export);
+  named(save);
+  add_text(save, "file", args.file, "FILE", "To write").required();
+  CLI::App& load = add("import", "Takes a session from a file, verified whole before",
+                       "import tuesday.kv --cap \"8 GiB\"", run_session_import);
+  add_text(load, "file", args.file, "FILE", "Of an export").required();
+  add_text(load, "--name", args.name, "NAME", "Another name than it had");
+  add_text(load, "--cap", args.capacity, "BYTES",
+           "session_bytes of the server: what sessions may take")
+      .required();
+}
+
 void add_doctor(CLI::App& app, Run& run) {
   static DoctorArgs args;
   CLI::App& command =
@@ -280,6 +324,7 @@ int run_command(int argc, char** argv) {
   add_store_command(app, run, "inspect", "What is in a cold store", run_inspect);
   add_store_command(app, run, "verify", "Checks every byte of a cold store", run_verify);
   add_store(app, run);
+  add_session(app, run);
   add_doctor(app, run);
 
   try {

@@ -12,16 +12,27 @@ std::string session_directory(const std::string& store_directory) {
   return store_directory + "/sessions";
 }
 
-Result<SessionListing> read_sessions(Disk& disk, const std::string& store_directory) {
+Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string& store_directory) {
   const std::string directory = session_directory(store_directory);
-  if (const auto superblock = read_superblock(disk, directory); !superblock) {
-    if (superblock.error().code != Errc::invalid) return superblock.error();
-    TIERCEL_TRY_VOID(
-        read_superblock(disk, store_directory));  // The clearer error where that is none either.
+  const auto superblock = read_superblock(disk, directory);
+  if (!superblock && superblock.error().code != Errc::invalid) return superblock.error();
+  if (!superblock) {
+    TIERCEL_TRY(const Superblock store, read_superblock(disk, store_directory));
+    static_cast<void>(store);  // There is one; else its error is the clearer one.
     return fail(Errc::invalid, fmt::format("{} keeps no sessions: it was opened without "
                                            "session_bytes so far",
                                            store_directory));
   }
+  TIERCEL_TRY(const std::uint64_t capacity_bytes, roomy_capacity(disk, directory));
+  return SessionStore::Options{.directory = directory,
+                               .capacity_bytes = capacity_bytes,
+                               .segment_bytes = superblock->segment_bytes,
+                               .record_bytes_max = superblock->record_bytes_max};
+}
+
+Result<SessionListing> read_sessions(Disk& disk, const std::string& store_directory) {
+  TIERCEL_TRY(const SessionStore::Options options, options_of_existing(disk, store_directory));
+  const std::string& directory = options.directory;
   SessionListing listing;
   TIERCEL_TRY(const auto names, disk.list(directory));
   for (const std::string& name : names) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/session_manifest.h"
+#include "cache/session_store.h"
 #include "io/disk.h"
 
 namespace tiercel {
@@ -24,5 +25,9 @@ struct SessionListing {
 
 // Errors: invalid  no store of ours there, or one that was made without sessions; io
 Result<SessionListing> read_sessions(Disk& disk, const std::string& store_directory);
+
+// For who opens the sessions of a store without having made it: sizes as it was made with, a cap that holds what lies there;
+// the clock is the caller's to set. Errors: as read_sessions().
+Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string& store_directory);
 
 }  // namespace tiercel

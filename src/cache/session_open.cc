@@ -53,14 +53,13 @@ Result<SessionStore::Impl::Shape> SessionStore::Impl::plan(Disk& disk, const Opt
     constexpr std::uint32_t kSegmentsMin =
         4;  // Open, spare, one being emptied, one to hold something.
     if (shape.geometry.segments_max < kSegmentsMin) {
-      return fail(
-          Errc::invalid,
-          fmt::format("sessions: a share of {} holds {} segments of {}, which {} was made "
-                      "with; give at least {}",
-                      pretty_byte_size(options.capacity_bytes), shape.geometry.segments_max,
-                      pretty_byte_size(found->segment_bytes), options.directory,
-                      exact_byte_size(kSegmentsMin * (found->segment_bytes + kSegmentSlackBytes) +
-                                      kStoreMetadataBytes + shape.manifest_share)));
+      return fail(Errc::invalid,
+                  fmt::format("sessions: a share of {} holds {} segments of {}, which {} was made "
+                              "with; give at least {}",
+                              pretty_byte_size(options.capacity_bytes), shape.geometry.segments_max,
+                              pretty_byte_size(found->segment_bytes), options.directory,
+                              exact_byte_size(store_bytes(found->segment_bytes, kSegmentsMin) +
+                                              shape.manifest_share)));
     }
     return shape;
   }

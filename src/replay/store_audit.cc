@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/byte_size.h"
+#include "cache/session_listing.h"
 #include "tier/store_directory.h"
 
 namespace tiercel {
@@ -23,18 +23,6 @@ std::optional<Key> parse_key(std::string_view text) {
     if (std::from_chars(at, at + 2, key.bytes[i], 16).ptr != at + 2) return std::nullopt;
   }
   return key;
-}
-
-// More than lies in the directory, whatever is kept beside segments: how much the store was once given is not written down.
-Result<std::uint64_t> capacity_of(Disk& disk, const std::string& directory) {
-  TIERCEL_TRY(const Superblock superblock, read_superblock(disk, directory));
-  TIERCEL_TRY(const auto names, disk.list(directory));
-  std::uint64_t count = 4;
-  for (const std::string& name : names) {
-    if (const auto segment = parse_segment_file_name(name))
-      count = std::max<std::uint64_t>(count, *segment + 2);
-  }
-  return 2 * count * (superblock.segment_bytes + kSegmentSlackBytes) + 4 * kMiB;
 }
 
 Result<std::uint64_t> physical_bytes_of(Disk& disk, const std::string& directory) {
@@ -59,7 +47,8 @@ class Auditor {
   Result<StoreAudit> run() {
     TIERCEL_TRY_VOID(audit_blocks());
     TIERCEL_TRY_VOID(audit_sessions());
-    for (const std::string& directory : {options_.directory, session_directory()}) {
+    for (const std::string& directory :
+         {options_.directory, session_directory(options_.directory)}) {
       TIERCEL_TRY(const std::uint64_t bytes, physical_bytes_of(disk_, directory));
       audit_.physical_bytes += bytes;
     }
@@ -68,8 +57,6 @@ class Auditor {
 
  private:
   static constexpr std::uint64_t kAnySize = FillNames::kBlockBytesMin;
-
-  std::string session_directory() const { return options_.directory + "/sessions"; }
 
   void complain(std::string sentence) {
     if (audit_.complaints.size() < kComplaintsKept)
@@ -81,7 +68,7 @@ class Auditor {
         acked_.sessions().empty())
       return {};  // Killed before there was a store.
     NvmeOptions nvme;
-    TIERCEL_TRY(nvme.geometry.capacity_bytes, capacity_of(disk_, options_.directory));
+    TIERCEL_TRY(nvme.geometry.capacity_bytes, roomy_capacity(disk_, options_.directory));
     nvme.clock = options_.clock;
     nvme.recovery_threads = options_.recovery_threads;
     TIERCEL_TRY(auto opened, NvmeTier::open(disk_, options_.directory, nvme));
@@ -142,17 +129,13 @@ class Auditor {
   }
 
   Result<void> audit_sessions() {
-    SessionStore::Options session_options{.directory = session_directory(),
-                                          .clock = options_.clock,
-                                          .recovery_threads = options_.recovery_threads};
     audit_.sessions_acked = acked_.sessions().size();
-    const auto superblock = read_superblock(disk_, session_directory());
-    if (!superblock && audit_.sessions_acked == 0) return {};  // Killed before there was one.
-    if (!superblock) return superblock.error();
-    session_options.segment_bytes = superblock->segment_bytes;
-    session_options.record_bytes_max = superblock->record_bytes_max;
-    TIERCEL_TRY(session_options.capacity_bytes, capacity_of(disk_, session_directory()));
-    TIERCEL_TRY(const auto store, SessionStore::open(disk_, session_options));
+    auto session_options = options_of_existing(disk_, options_.directory);
+    if (!session_options && audit_.sessions_acked == 0) return {};  // Killed before there was one.
+    if (!session_options) return session_options.error();
+    session_options->clock = options_.clock;
+    session_options->recovery_threads = options_.recovery_threads;
+    TIERCEL_TRY(const auto store, SessionStore::open(disk_, *session_options));
     const SessionStoreStats stats = store->stats();
     audit_.open_s += stats.open_s;
     audit_.recovered_torn += stats.torn_records;

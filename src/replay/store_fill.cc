@@ -8,6 +8,7 @@
 #include "base/byte_size.h"
 #include "base/check.h"
 #include "cache/restore_index.h"
+#include "cache/session_listing.h"
 
 namespace tiercel {
 namespace {
@@ -77,7 +78,7 @@ NvmeOptions FillLayout::cold_options(const FillOptions& options) const {
 }
 
 SessionStore::Options FillLayout::session_options(const FillOptions& options) const {
-  return {.directory = options.directory + "/sessions",
+  return {.directory = session_directory(options.directory),
           .capacity_bytes = session_bytes,
           .segment_bytes = segment_bytes,
           .record_bytes_max = record_bytes_max,

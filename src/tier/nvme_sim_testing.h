@@ -25,8 +25,7 @@ class SimStore {
   static constexpr std::uint32_t kSegments = 5;
 
   explicit SimStore(SimDisk& disk) : disk_(disk) {
-    options_ = {.geometry = {.capacity_bytes = kSegments * (kSegmentBytes + kSegmentSlackBytes) +
-                                               kStoreMetadataBytes,
+    options_ = {.geometry = {.capacity_bytes = store_bytes(kSegmentBytes, kSegments),
                              .segment_bytes = kSegmentBytes,
                              .record_bytes_max = kRecordBytesMax},
                 .clock = &clock_,

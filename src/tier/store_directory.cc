@@ -291,4 +291,16 @@ Result<File*> StoreDirectory::make_segment_file(std::uint32_t segment) {
   return slot.get();
 }
 
+Result<std::uint64_t> roomy_capacity(Disk& disk, const std::string& path) {
+  constexpr std::uint64_t least = 4 * kMiB;  // Whatever a user of the store keeps beside it.
+  TIERCEL_TRY(const Superblock superblock, read_superblock(disk, path));
+  TIERCEL_TRY(const auto names, disk.list(path));
+  std::uint64_t count = 4;
+  for (const std::string& name : names) {
+    if (const auto segment = parse_segment_file_name(name))
+      count = std::max<std::uint64_t>(count, *segment + 1);
+  }
+  return least + store_bytes(superblock.segment_bytes, 2 * count);
+}
+
 }  // namespace tiercel

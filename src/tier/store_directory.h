@@ -107,4 +107,8 @@ class StoreDirectory {
 std::string segment_file_name(std::uint32_t segment);
 std::optional<std::uint32_t> parse_segment_file_name(const std::string& name);
 
+// A cap that holds whatever lies in the directory, with room for more: for who opens a store to look at it and was not told its
+// own, which is not written down. Errors: as read_superblock().
+Result<std::uint64_t> roomy_capacity(Disk& disk, const std::string& path);
+
 }  // namespace tiercel
