@@ -38,13 +38,24 @@ int run_verify(const StoreArgs& args) {
         .key("complaints")
         .begin_array();
     for (const std::string& complaint : report->complaints) json.value(complaint);
+    json.end_array().key("quarantined").begin_array();
+    for (const QuarantinedPlace& place : report->quarantined) {
+      json.begin_object().member("segment", place.segment).member("offset", place.offset);
+      json.member("key", hex(place.key)).member("reason", place.reason);
+      json.member("unix_s", place.unix_s).end_object();
+    }
     json.end_array().end_object();
     fmt::print("{}\n", json.text());
   } else {
     for (const std::string& complaint : report->complaints) fmt::print("damage: {}\n", complaint);
-    fmt::print("{}: {} good records in {} segments, {} damaged; {} read in {}\n", args.dir,
-               report->records, report->segments.size(), report->damaged,
-               pretty_byte_size(report->bytes_read), pretty_duration(seconds));
+    for (const QuarantinedPlace& place : report->quarantined) {
+      fmt::print("quarantined: segment {}, offset {}, record {}: {}\n", place.segment, place.offset,
+                 hex(place.key), place.reason);
+    }
+    fmt::print("{}: {} good records in {} segments, {} damaged, {} quarantined; {} read in {}\n",
+               args.dir, report->records, report->segments.size(), report->damaged,
+               report->quarantined.size(), pretty_byte_size(report->bytes_read),
+               pretty_duration(seconds));
     if (report->damaged > 0) {
       fmt::print(
           "A damaged record is never served: it counts as a miss. In a segment without footer it "
