@@ -73,8 +73,9 @@ void CacheImpl::keep_sessions() {
 void CacheImpl::expire_sessions() {
   const auto expired = session_store_->expire(unix_time_s_());
   if (expired || expired.error().code == Errc::busy) return;  // Busy: soon again.
+  const std::string sentence = fmt::format("sessions whose ttl is over: {}", expired.error().what);
   const MutexLock lock(mutex_);
-  note(fmt::format("sessions whose ttl is over: {}", expired.error().what));
+  if (std::ranges::find(stats_.notes, sentence) == stats_.notes.end()) note(sentence);
 }
 
 // --- What a session needs ---

@@ -225,6 +225,35 @@ TEST(CacheSessionLimits, AFullShareRefusesAndTheCacheGoesOn) {
   EXPECT_TRUE(cache.sync());
 }
 
+TEST(CacheSessionLimits, SeveralThreadsPutToBedAndGetUpWhileTheCacheWorks) {
+  const TemporaryDirectory directory;
+  const CacheOptions options = with_sessions(hybrid_cache(directory.path() + "/store"));
+  Cache cache = open_or_die(options);
+  std::vector<std::thread> threads;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string name = "thread " + std::to_string(t);
+      for (std::uint64_t round = 1; round <= 5; ++round) {
+        const Chain chain = cache.chain(tokens_of(t, 4 * round * kTokens));  // Grows.
+        const Bedtime bed = bedtime(options, chain);
+        const auto info = cache.suspend(name, chain, bed.suspension);
+        ASSERT_TRUE(info) << info.error().what;
+        EXPECT_EQ(info->version, round);
+        expect_resumes(cache, name, bed, info->blocks);
+        EXPECT_TRUE(cache.sessions());
+      }
+      EXPECT_TRUE(cache.forget(name));
+    });
+  }
+  for (std::uint64_t n = 100; n < 130; ++n) {
+    const Chain chain = cache.chain(tokens_of(n, 10 * kTokens));
+    put_chain(cache, options, chain);
+    EXPECT_LE(cache.stats().sessions, 3U);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(cache.sessions()->empty());
+}
+
 TEST(CacheSessionLimits, AfterCloseACallSaysSo) {
   const TemporaryDirectory directory;
   const CacheOptions options = with_sessions(small_cache(directory.path() + "/store"));

@@ -1,6 +1,7 @@
 // Sessions through the library door: put to bed in the evening, got up in the morning, whatever the cache did in between.
 #include "cache/cache_session_harness.h"
 #include "io/temporary_directory.h"
+#include "kv/record.h"
 
 namespace tiercel {
 namespace {

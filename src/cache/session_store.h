@@ -60,7 +60,7 @@ struct SessionDraft {
 };
 
 struct SessionStoreStats {
-  std::uint64_t sessions = 0, blocks = 0;  // Alive.
+  std::uint64_t sessions = 0, blocks = 0;  // Alive; pieces of tokens and state count as blocks.
   std::uint64_t live_bytes = 0;            // Records alive, physical.
   std::uint64_t physical_bytes = 0;  // Segments, manifests, metadata: as the disk counts them.
   std::uint64_t capacity_bytes = 0;
