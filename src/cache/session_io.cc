@@ -104,6 +104,7 @@ Result<void> SessionIo::commit() {
   completions_.clear();
   TIERCEL_TRY_VOID(wait(completions_));
   if (completions_.front().outcome != Outcome::delivered) return completions_.front().error;
+  if (tier_.checkpoint_due()) aside(OpType::checkpoint, 0);
   return {};
 }
 

@@ -52,10 +52,10 @@ TEST_F(NvmeLimits, AQuotaSmallerThanTheCapHoldsTheStoreAtTheQuota) {
   EXPECT_EQ(refused.outcome, Outcome::error);
   EXPECT_EQ(refused.error.code, Errc::no_space);
   EXPECT_LE(disk_.allocated_bytes("/"), quota);
-  EXPECT_EQ(disk_.files(),
-            (std::vector<std::string>{"/disk/store/lock", "/disk/store/segment-00000000",
-                                      "/disk/store/segment-00000001",
-                                      "/disk/store/segment-00000002", "/disk/store/store.meta"}))
+  EXPECT_EQ(disk_.files(), (std::vector<std::string>{
+                               "/disk/store/index.checkpoint", "/disk/store/lock",
+                               "/disk/store/segment-00000000", "/disk/store/segment-00000001",
+                               "/disk/store/segment-00000002", "/disk/store/store.meta"}))
       << "nothing half made stays";
   ASSERT_EQ(store_.run_one({.type = OpType::reclaim, .place = {.segment = 1}}).outcome,
             Outcome::delivered);
