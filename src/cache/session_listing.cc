@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "tier/store_directory.h"
 
@@ -52,6 +53,27 @@ Result<SessionListing> read_sessions(Disk& disk, const std::string& store_direct
   }
   std::ranges::sort(listing.sessions, {}, &SessionManifest::name);
   return listing;
+}
+
+std::vector<std::string> not_whole(const SessionListing& listing, const StoreReport& report) {
+  std::unordered_set<Key> there;
+  for (const SegmentReport& segment : report.segments) {
+    for (const FooterEntry& record : segment.scan.records) there.insert(record.key);
+  }
+  std::vector<std::string> sentences;
+  for (const SessionManifest& manifest : listing.sessions) {
+    std::uint64_t missing = 0;
+    const auto look_for = [&](const Key& key) { missing += there.contains(key) ? 0 : 1; };
+    for (const SessionBlock& block : manifest.blocks) look_for(block.key);
+    for (const auto* pieces : {&manifest.tokens, &manifest.state}) {
+      for (const SessionPiece& piece : *pieces) look_for(piece.key);
+    }
+    if (missing > 0) {
+      sentences.push_back(fmt::format("session \"{}\": {} of its records are damaged or missing",
+                                      manifest.name, missing));
+    }
+  }
+  return sentences;
 }
 
 }  // namespace tiercel

@@ -12,6 +12,7 @@
 #include "cache/session_manifest.h"
 #include "cache/session_store.h"
 #include "io/disk.h"
+#include "tier/store_reader.h"
 
 namespace tiercel {
 
@@ -29,5 +30,8 @@ Result<SessionListing> read_sessions(Disk& disk, const std::string& store_direct
 // For who opens the sessions of a store without having made it: sizes as it was made with, a cap that holds what lies there;
 // the clock is the caller's to set. Errors: as read_sessions().
 Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string& store_directory);
+
+// One sentence per session of which blocks, tokens or state are not among the records of the store that `report` tells of.
+std::vector<std::string> not_whole(const SessionListing& listing, const StoreReport& report);
 
 }  // namespace tiercel
