@@ -8,7 +8,9 @@ namespace tiercel {
 
 namespace {
 constexpr std::size_t kSlotsAtStart = 1024;
-}
+
+std::uint32_t hash_of(const Key& key) { return static_cast<std::uint32_t>(key.low64()); }
+}  // namespace
 
 const char* tier_name(TierId tier) {
   switch (tier) {
@@ -48,17 +50,21 @@ const char* action_name(ActionType type) {
   return "?";
 }
 
-BlockTable::BlockTable() : slots_(kSlotsAtStart, kNoBlock) {}
+BlockTable::BlockTable() : slots_(kSlotsAtStart) {}
 
 // The slot that holds `key`, or the empty one where it would go.
 std::size_t BlockTable::slot_of(const Key& key) const {
   const std::size_t mask = slots_.size() - 1;
-  std::size_t slot = key.low64() & mask;
-  while (slots_[slot] != kNoBlock && blocks_[slots_[slot]].key != key) slot = (slot + 1) & mask;
+  const std::uint32_t hash = hash_of(key);
+  std::size_t slot = hash & mask;
+  while (slots_[slot].id != kNoBlock &&
+         (slots_[slot].hash != hash || blocks_[slots_[slot].id].key != key)) {
+    slot = (slot + 1) & mask;
+  }
   return slot;
 }
 
-BlockId BlockTable::find(const Key& key) const { return slots_[slot_of(key)]; }
+BlockId BlockTable::find(const Key& key) const { return slots_[slot_of(key)].id; }
 
 BlockId BlockTable::intern(const Key& key, BlockId parent, std::uint64_t payload_bytes,
                            std::uint64_t record_bytes) {
@@ -86,7 +92,7 @@ BlockId BlockTable::intern(const Key& key, BlockId parent, std::uint64_t payload
     ++blocks_[parent].references;
     ++blocks_[parent].children;
   }
-  slots_[slot_of(key)] = id;
+  slots_[slot_of(key)] = {.id = id, .hash = hash_of(key)};
   ++count_;
   return id;
 }
@@ -106,13 +112,13 @@ void BlockTable::release(BlockId id) {
 void BlockTable::erase(BlockId id) {
   const std::size_t mask = slots_.size() - 1;
   std::size_t gap = slot_of(blocks_[id].key);
-  for (std::size_t next = (gap + 1) & mask; slots_[next] != kNoBlock; next = (next + 1) & mask) {
-    const std::size_t home = blocks_[slots_[next]].key.low64() & mask;
+  for (std::size_t next = (gap + 1) & mask; slots_[next].id != kNoBlock; next = (next + 1) & mask) {
+    const std::size_t home = slots_[next].hash & mask;
     if (((next - home) & mask) < ((next - gap) & mask)) continue;
     slots_[gap] = slots_[next];
     gap = next;
   }
-  slots_[gap] = kNoBlock;
+  slots_[gap] = {};
   free_.push_back(id);
   --count_;
 }
@@ -130,11 +136,16 @@ void BlockTable::set_parent(BlockId id, BlockId parent) {
   ++blocks_[parent].children;
 }
 
+// Hashes lie in the slots, so the blocks themselves are not looked at.
 void BlockTable::grow(std::size_t slots) {
-  std::vector<BlockId> old(slots, kNoBlock);
+  std::vector<Slot, HugePageAllocator<Slot>> old(slots);
   old.swap(slots_);
-  for (const BlockId id : old) {
-    if (id != kNoBlock) slots_[slot_of(blocks_[id].key)] = id;
+  const std::size_t mask = slots_.size() - 1;
+  for (const Slot& entry : old) {
+    if (entry.id == kNoBlock) continue;
+    std::size_t slot = entry.hash & mask;
+    while (slots_[slot].id != kNoBlock) slot = (slot + 1) & mask;
+    slots_[slot] = entry;
   }
 }
 

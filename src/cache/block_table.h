@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/huge_page_allocator.h"
 #include "cache/action.h"
 #include "kv/key.h"
 
@@ -81,13 +82,20 @@ class BlockTable {
   std::uint32_t id_limit() const { return static_cast<std::uint32_t>(blocks_.size()); }
 
  private:
+  // The low bits say where it belongs, all of them whether it is worth a look at the block itself.
+  struct Slot {
+    BlockId id = kNoBlock;
+    std::uint32_t hash = 0;
+  };
+
   std::size_t slot_of(const Key& key) const;
   void grow(std::size_t slots);
   void erase(BlockId id);
 
-  std::vector<Block> blocks_;
+  std::vector<Block, HugePageAllocator<Block>> blocks_;
   std::vector<BlockId> free_;
-  std::vector<BlockId> slots_;  // A power of two, at most half full; kNoBlock = empty.
+  std::vector<Slot, HugePageAllocator<Slot>>
+      slots_;  // A power of two, at most half full; kNoBlock = empty.
   std::uint64_t count_ = 0;
 };
 
