@@ -24,6 +24,7 @@ test-long:       ## make test and more: clang, TSan of everything, 500 kills, a 
 	@scripts/fuzz-all 60
 	@scripts/run-tests --jobs $(JOBS) release asan tsan clang
 	@tests/crash/kill_store --kills 500
+	@build/release/bin/power_loss --all-modes 1 --prompts 400 --seed 2
 
 soak:            ## an hour-long drive at a cap that forces reclaim, watched from outside
 	@$(MAKE) --no-print-directory build

@@ -17,12 +17,15 @@ constexpr std::uint64_t kWarmRecords = 64;
 constexpr std::uint64_t kSegmentBytesWanted = 64 * kMiB;
 constexpr std::size_t kUnderWayMax = 24;  // Ops on tiers, before the next prompt waits.
 constexpr std::uint64_t kPromptsPerSuspend = 5;
-constexpr std::uint64_t kSessionNames = 4;
+constexpr std::uint64_t kSessionNames = 5;
 constexpr std::uint64_t kSessionRecords = 20;  // Of one session, at most: blocks, tokens, state.
 constexpr std::uint64_t kSearchPrompts = 4096;
 constexpr std::int64_t kPoll_ns = 10'000'000;
 constexpr std::int64_t kSuspendWithin_ns = 60'000'000'000;
 constexpr int kPollsMax = 6000;  // A minute of polls without an answer ends the workload.
+
+// Put to bed once and never again, whatever the cache class does meanwhile.
+constexpr const char* kKeptSession = "session-kept";
 
 std::string session_name(std::uint64_t number) { return fmt::format("session-{}", number); }
 
@@ -153,6 +156,7 @@ Result<void> StoreFill::set_up() {
           }};
   restore_index(opened.recovered, hooks, *core_);
   source_.resize(options_.block_bytes);
+  enter(FillPhase::fill);
   return find_next_prompt(opened.recovered);
 }
 
@@ -213,8 +217,10 @@ Result<void> StoreFill::suspend() {
   enter(FillPhase::suspend);
   const std::uint64_t share =
       layout_.session_bytes / (2 * kSessionRecords * layout_.record_bytes_max);
-  const std::string name = session_name(next_prompt_ / kPromptsPerSuspend %
-                                        std::clamp<std::uint64_t>(share, 1, kSessionNames));
+  const std::uint64_t names = std::clamp<std::uint64_t>(share, 2, kSessionNames) - 1;
+  const std::string name = sessions_->find(kKeptSession)
+                               ? session_name(next_prompt_ / kPromptsPerSuspend % names)
+                               : kKeptSession;
   std::uint64_t version = 1, prompt = next_prompt_ - 1;
   if (const auto before = sessions_->find(name)) {
     version = before->version + 1;
@@ -240,6 +246,7 @@ Result<void> StoreFill::suspend() {
   TIERCEL_CHECK(manifest.version == version);
   ++suspends_;
   listener_.on_suspended(name);
+  enter(FillPhase::fill);
   return {};
 }
 
@@ -264,6 +271,7 @@ Result<void> StoreFill::pump(std::int64_t timeout_ns) {
     const std::vector<Action> actions = core_->outbox().actions();
     core_->outbox().clear();
     for (const Action& action : actions) begin(action);
+    enter(FillPhase::fill);
   }
   done_.clear();
   executor_->collect(done_, timeout_ns);
@@ -275,7 +283,7 @@ void StoreFill::begin(const Action& action) {
   const bool reclaims = action.from == TierId::cold &&
                         (action.type == ActionType::drop || action.type == ActionType::move ||
                          action.type == ActionType::reclaim);
-  if (reclaims) enter(FillPhase::reclaim);
+  enter(reclaims ? FillPhase::reclaim : FillPhase::fill);
   if (action.from == TierId::cold && action.type == ActionType::drop)
     listener_.on_evicting(action.key);
   TierWork work{.action = action};
@@ -289,7 +297,6 @@ void StoreFill::begin(const Action& action) {
     work.memory = {host_piece(std::span<const std::byte>(payload))};
   }
   executor_->begin(work);
-  if (!reclaims) enter(FillPhase::fill);
 }
 
 Result<void> StoreFill::complete(const TierDone& done) {
@@ -326,6 +333,7 @@ Result<void> StoreFill::checkpoint_if_due() {
   enter(FillPhase::checkpoint);
   TIERCEL_TRY_VOID(executor_->checkpoint());
   ++checkpoints_;
+  enter(FillPhase::fill);
   return {};
 }
 

@@ -72,6 +72,7 @@ class StoreFill {
   const ColdLog::Counts& counts() const { return core_->cold()->counts(); }
   std::uint64_t checkpoints() const { return checkpoints_; }
   std::uint64_t suspends() const { return suspends_; }
+  std::uint64_t compactions() { return sessions_->stats().compactions; }  // Of the session class.
 
  private:
   StoreFill(Disk& disk, const FillOptions& options, FillListener& listener);

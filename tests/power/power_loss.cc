@@ -2,7 +2,7 @@
 // the disk (a write, a sync, a reservation, a name) what the next boot would find is opened and audited; for a sample of them
 // the power is lost again after each step of that recovery.
 //
-//   power_loss [--prompts N] [--every N] [--again-every N] [--seed S]
+//   power_loss [--prompts N] [--every N] [--again-every N] [--seed S] [--all-modes 1]
 //
 // Built once as it is and ctest wants it green; and once for each negative control (tests/power/CMakeLists.txt: the sync of
 // data left out, the manifest written first, the checksum not compared, the epoch not compared), where ctest wants it red.
@@ -23,6 +23,7 @@ struct Flags {
   std::uint64_t every = 1;
   std::uint64_t again_every = 97;
   std::uint64_t seed = 1;
+  bool all_modes = false;
 };
 
 constexpr std::uint64_t kBlockBytes = 4096;  // Records of two pages.
@@ -76,16 +77,18 @@ class PowerLoss {
     moved_ = fill->counts().moved;
     checkpoints_ = fill->checkpoints();
     suspends_ = fill->suspends();
+    compactions_ = fill->compactions();
     return {};
   }
 
-  // Of the four ways to lose what was not synced, two at each step: one that tears, and another in turn.
+  // Of the four ways to lose what was not synced, at each step the two that find most, and one of the others in turn.
   void try_modes(const SimDisk::Image& image) {
-    const LossMode modes[] = {LossMode::drop, LossMode::reorder, LossMode::keep};
-    const LossMode other = modes[step_ % 3];
-    audit_image(image, LossMode::torn);
-    audit_image(image, other);
-    if (step_ % flags_.again_every == 0) lose_power_again(image, other);
+    const LossMode other = step_ % 2 == 0 ? LossMode::reorder : LossMode::keep;
+    for (const LossMode mode : kLossModes) {
+      if (flags_.all_modes || mode == LossMode::torn || mode == LossMode::drop || mode == other)
+        audit_image(image, mode);
+    }
+    if (step_ % flags_.again_every == 0) lose_power_again(image, kLossModes[step_ % 4]);
   }
 
   void audit_image(const SimDisk::Image& image, LossMode mode) {
@@ -142,14 +145,17 @@ class PowerLoss {
       std::printf(" %llu %s", points_[static_cast<std::size_t>(phase)], fill_phase_name(phase));
     std::printf("; %llu points within recoveries\n", static_cast<Number>(again_));
     std::printf(
-        "%llu reclaims, %llu blocks moved, %llu checkpoints, %llu suspends; %llu blocks compared, "
+        "%llu reclaims, %llu blocks moved, %llu checkpoints, %llu suspends, %llu compactions; %llu "
+        "blocks compared, "
         "%llu torn ones dropped\n",
         static_cast<Number>(reclaims_), static_cast<Number>(moved_),
         static_cast<Number>(checkpoints_), static_cast<Number>(suspends_),
-        static_cast<Number>(compared_), static_cast<Number>(torn_));
+        static_cast<Number>(compactions_), static_cast<Number>(compared_),
+        static_cast<Number>(torn_));
     if (red_) return;
     // A workload that leaves a phase out shows nothing about it.
-    if (reclaims_ == 0 || checkpoints_ == 0 || suspends_ == 0 || again_ == 0 || torn_ == 0)
+    if (reclaims_ == 0 || moved_ == 0 || compactions_ == 0 || checkpoints_ == 0 || suspends_ == 0 ||
+        again_ == 0 || torn_ == 0)
       turn_red("the workload left a phase out");
   }
 
@@ -161,6 +167,7 @@ class PowerLoss {
   unsigned long long points_[5] = {};
   std::uint64_t again_ = 0, compared_ = 0, torn_ = 0;
   std::uint64_t reclaims_ = 0, moved_ = 0, checkpoints_ = 0, suspends_ = 0;
+  std::uint64_t compactions_ = 0;
 };
 
 bool parse(int argc, char** argv, Flags& flags) {
@@ -174,6 +181,8 @@ bool parse(int argc, char** argv, Flags& flags) {
       flags.again_every = value;
     } else if (std::strcmp(argv[i], "--seed") == 0) {
       flags.seed = value;
+    } else if (std::strcmp(argv[i], "--all-modes") == 0) {
+      flags.all_modes = value != 0;
     } else {
       return false;
     }
@@ -187,7 +196,9 @@ bool parse(int argc, char** argv, Flags& flags) {
 int main(int argc, char** argv) {
   tiercel::Flags flags;
   if (!tiercel::parse(argc, argv, flags)) {
-    std::fprintf(stderr, "power_loss: [--prompts N] [--every N] [--again-every N] [--seed S]\n");
+    std::fprintf(
+        stderr,
+        "power_loss: [--prompts N] [--every N] [--again-every N] [--seed S] [--all-modes 1]\n");
     return 2;
   }
   return tiercel::PowerLoss(flags).run() ? 0 : 1;
