@@ -15,9 +15,9 @@ build:           ## the command alone: build/release/bin/tiercel (installs what 
 run: build       ## drives a synthetic conversation through this machine's RAM and disk; report in out/
 	@scripts/run-demo
 
-test:            ## release suite, ASan/UBSan suite, TSan of cache, tier and io (what CI runs)
+test:            ## release suite, ASan/UBSan suite, TSan of what has threads (what CI runs)
 	@scripts/setup --test
-	@scripts/run-tests --jobs $(JOBS) release asan tsan:cache,tier,io
+	@scripts/run-tests --jobs $(JOBS) release asan tsan:cache_threads,tier_threads,io
 
 test-long:       ## make test and more: clang, TSan of everything, 500 kills, a minute of each fuzz target
 	@scripts/setup --check

@@ -1,12 +1,13 @@
-# tiercel_module(NAME SOURCES a.cc DEPS room LIBS external TESTS a_test.cc BENCHES a_bench.cc)
+# tiercel_module(NAME SOURCES a.cc DEPS room LIBS external TESTS a_test.cc THREAD_TESTS b_test.cc BENCHES a_bench.cc)
 #
-# One call per room. It makes the static library tiercel_NAME, one test program NAME_test of all TESTS, and one
+# One call per room. It makes the static library tiercel_NAME, one test program NAME_test of all TESTS, another one
+# NAME_threads_test of THREAD_TESTS (label NAME_threads: those that `make test` runs under TSan as well), and one
 # benchmark program per entry of BENCHES, which ctest runs once with tiny input (TIERCEL_BENCH_TINY=1) so that it cannot
 # rot. Sources are listed by name; scripts/layers fails on a file no list names.
 # PRIVATE_LIBS stay out of the includes of other rooms; TEST_LIBS are for the test program alone.
 
 function(tiercel_module name)
-  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PRIVATE_LIBS;TESTS;TEST_LIBS;BENCHES" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPS;LIBS;PRIVATE_LIBS;TESTS;THREAD_TESTS;TEST_LIBS;BENCHES" ${ARGN})
   add_library(tiercel_${name} STATIC ${arg_SOURCES})
   target_link_libraries(tiercel_${name} PUBLIC tiercel_options ${arg_LIBS} PRIVATE ${arg_PRIVATE_LIBS})
   foreach(dep IN LISTS arg_DEPS)
@@ -19,6 +20,11 @@ function(tiercel_module name)
     add_executable(${name}_test ${arg_TESTS})
     target_link_libraries(${name}_test PRIVATE tiercel_${name} ${arg_TEST_LIBS})
     tiercel_gtest(${name}_test LABELS ${name})
+  endif()
+  if(arg_THREAD_TESTS)
+    add_executable(${name}_threads_test ${arg_THREAD_TESTS})
+    target_link_libraries(${name}_threads_test PRIVATE tiercel_${name} ${arg_TEST_LIBS})
+    tiercel_gtest(${name}_threads_test LABELS ${name}_threads)
   endif()
   foreach(bench IN LISTS arg_BENCHES)
     get_filename_component(bench_name ${bench} NAME_WE)

@@ -1,6 +1,8 @@
 // The command: flags become the plain structs of commands.h, and the subcommand's function does the work.
 //
 // Usage errors are one line on standard error and exit code 2. No exception leaves main(), and no output is lost in silence.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -336,6 +338,14 @@ int run_command(int argc, char** argv) {
   return run();
 }
 
+// A store keeps a file open per segment; what the soft limit forbids and the hard one allows, we may take.
+void allow_many_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // What was printed is on its way only now. Where it got lost (a full disk, a closed pipe), the command did not do its work.
 int flush_output(int status) {
   const bool flushed = std::fflush(stdout) == 0;
@@ -351,6 +361,7 @@ int flush_output(int status) {
 
 int main(int argc, char** argv) {
   int status = tiercel::app::kEnvironment;
+  tiercel::app::allow_many_files();
   try {
     status = tiercel::app::run_command(argc, argv);
     std::cout.flush();  // Help and version; it passes on to stdout.

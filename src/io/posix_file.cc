@@ -13,6 +13,7 @@ namespace tiercel {
 Error posix_error(const char* what, const std::string& path, int os_errno) {
   Error error = fail_errno(fmt::format("{} {}", what, path), os_errno);
   if (os_errno == ENOSPC || os_errno == EDQUOT) error.code = Errc::no_space;
+  if (os_errno == EMFILE) error.what += "; a store keeps a file open per segment: raise ulimit -n";
   return error;
 }
 

@@ -119,6 +119,8 @@ std::uint32_t new_generation() {
 
 }  // namespace
 
+std::uint64_t Arena::huge_bytes() const { return huge_bytes_of(base_, bytes_); }
+
 const char* page_kind_name(PageKind kind) {
   switch (kind) {
     case PageKind::hugetlb:
@@ -158,7 +160,6 @@ Result<std::unique_ptr<Arena>> Arena::create(const ArenaOptions& options) {
   ArenaReport& report = (*arena)->report_;
   report.pages = choice.pages;
   report.reason = choice.reason;
-  report.huge_bytes = huge_bytes_of((*arena)->base_, bytes);
   report.warm_up_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return arena;

@@ -40,9 +40,8 @@ struct ArenaOptions {
 
 struct ArenaReport {
   PageKind pages = PageKind::small;
-  std::string reason;            // Why not something better; empty for hugetlb.
-  std::uint64_t huge_bytes = 0;  // How much of it really lies on huge pages, as the kernel tells.
-  double warm_up_s = 0;          // Mapping and touching every page.
+  std::string reason;    // Why not something better; empty for hugetlb.
+  double warm_up_s = 0;  // Mapping and touching every page.
 };
 
 class Arena {
@@ -57,6 +56,8 @@ class Arena {
   std::uint64_t bytes() const { return bytes_; }
   std::uint64_t free_bytes() const { return bytes_ - taken_; }
   const ArenaReport& report() const { return report_; }
+  // How much of it really lies on huge pages, as the kernel tells; asks it each time.
+  std::uint64_t huge_bytes() const;
   int descriptor() const { return descriptor_; }  // -1 for anonymous memory.
 
   // The next `bytes` of it. Errors: no_space.

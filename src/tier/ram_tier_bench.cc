@@ -79,7 +79,7 @@ int main() {
   const ArenaReport& report = setup.arena->report();
   fmt::print("working set {} each way, pages {} ({} huge), warm-up {:.2f} s, checksum kernel {}\n",
              pretty_byte_size(half), page_kind_name(report.pages),
-             pretty_byte_size(report.huge_bytes), report.warm_up_s, checksum_kernel_name());
+             pretty_byte_size(setup.arena->huge_bytes()), report.warm_up_s, checksum_kernel_name());
   for (const std::uint64_t payload : {64 * kKiB, kMiB})
     bench(setup, payload, bench_is_tiny() ? 1 : 7);
   return 0;

@@ -222,7 +222,7 @@ class SelfTest {
     const std::uint64_t needed =
         kFilesBesideSegments +
         (options_.segment_bytes == 0 ? 0 : options_.cold_bytes / options_.segment_bytes);
-    const bool enough = needed <= limit.rlim_max;
+    const bool enough = needed <= limit.rlim_cur;
     add("open files", enough ? FindingStatus::used : FindingStatus::failed,
         fmt::format("{} segments keep as many files open; the limit is {} (hard {}){}",
                     needed - kFilesBesideSegments, limit.rlim_cur, limit.rlim_max,
