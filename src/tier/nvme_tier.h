@@ -122,7 +122,8 @@ class NvmeTier final : public Tier {
   struct Opened;
   static Result<Opened> open(Disk& disk, const std::string& directory, const NvmeOptions& options);
 
-  // What `options.staging` must hold for a store of this geometry (segment_bytes and record_bytes_max set).
+  // What `options.staging` must hold for a store of this geometry (segment_bytes and record_bytes_max set), opened with these
+  // very options: the scrub has memory of its own.
   static std::uint64_t staging_bytes(const NvmeOptions& options, const StoreGeometry& geometry);
 
   // Waits for what is under way; a last commit is the caller's business.
