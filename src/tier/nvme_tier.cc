@@ -253,9 +253,10 @@ void NvmeTier::start_footer(std::uint32_t index) {
   Segment& segment = segments_[index];
   // Not one of its stores was begun (a full disk, say): the life is not on the disk, perhaps not even the file.
   if (segment.header_due && segment.stores == 0) segment.footer_due = false;
-  const bool durable = segment.stores == 0 && !segment.dirty && !segment.syncing;
-  if (!segment.footer_due || !durable || failed_ || footer_buffer_busy_ || free_jobs_.empty())
-    return;
+  // A sync that failed leaves its segment clean, and failed_ waits for the other syncs of that commit.
+  const bool durable =
+      segment.stores == 0 && !segment.dirty && !segment.syncing && !sync_error_ && !failed_;
+  if (!segment.footer_due || !durable || footer_buffer_busy_ || free_jobs_.empty()) return;
   Footer footer{.store = superblock().store,
                 .segment = index,
                 .life = segment.life,
