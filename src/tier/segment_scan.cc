@@ -117,6 +117,10 @@ class Scanner {
       complain("its footer names another store or segment");
       return {};
     }
+    if (!fit_record_bytes_max(footer->entries, options_.record_bytes_max)) {
+      footer_error_ = "footer: a record larger than those of this store";
+      return {};
+    }
     footer_ = std::move(*footer);
     has_footer_ = true;
     return {};
@@ -141,7 +145,10 @@ class Scanner {
     if (options_.checkpoint == nullptr || options_.walk_always) return nullptr;
     const auto& rows = options_.checkpoint->segments;
     const auto row = std::ranges::find(rows, segment_, &CheckpointSegment::segment);
-    if (row == rows.end() || row->sealed || !same_life(row->life, scan_.life)) return nullptr;
+    if (row == rows.end() || row->sealed || !same_life(row->life, scan_.life) ||
+        !fit_record_bytes_max(row->entries, options_.record_bytes_max)) {
+      return nullptr;
+    }
     return &*row;
   }
 
@@ -271,8 +278,8 @@ class Scanner {
     const auto head = parse_head(bytes);
     if (!head) return damaged(offset, head.error());
     const std::uint64_t length = record_bytes(head->chunks);
-    if (length > options_.record_bytes_max)
-      return damaged(offset, fail(Errc::corrupt, "it is too long"));
+    if (length < kRecordBytesMin || length > options_.record_bytes_max)
+      return damaged(offset, fail(Errc::corrupt, "it is too short or too long"));
     TIERCEL_TRY(bytes, window(offset, length, end));
     if (bytes.empty()) return damaged(offset, fail(Errc::corrupt, "it leaves the segment"));
     const std::span<const std::byte> body = bytes.subspan(*head_bytes);
