@@ -235,6 +235,7 @@ void NvmeTier::start_commits() {
     segment.entries_syncing = 0;
     segment.footer_syncing = false;
   }
+  checkpoint_held_ = checkpoint_held_ && sync_error_.has_value();
   for (std::uint32_t i = 0; i < segments_.size(); ++i) start_footer(i);
   if (!waiting_commits_.empty()) start_commits();
 }

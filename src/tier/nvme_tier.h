@@ -296,6 +296,10 @@ class NvmeTier final : public Tier {
   std::uint64_t checkpoint_sequence_ = 1;
   std::uint64_t committed_bytes_ = 0;  // Since the last checkpoint was taken.
   bool quarantine_changed_ = false;    // Since then.
+  // What the checkpoint under way has taken of the two: given back where it fails, and due again only after the next commit.
+  std::uint64_t checkpointing_bytes_ = 0;
+  bool checkpointing_quarantine_ = false;
+  bool checkpoint_held_ = false;
   std::optional<Quarantine> quarantine_;
   Scrub scrub_;
   std::span<std::byte> scrub_buffer_;
