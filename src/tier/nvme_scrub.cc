@@ -132,7 +132,7 @@ void NvmeTier::verify_scrubbed() {
   for (std::size_t i = scrub_.next; i < scrub_.next + scrub_.asked; ++i) {
     const FooterEntry& entry = scrub_.entries[i];
     const Place place{.segment = scrub_.segment, .offset = entry.offset, .bytes = entry.bytes};
-    if (quarantine_->holds(place.segment, place.offset)) continue;
+    if (quarantine_->holds(place.segment, place.offset, entry.key)) continue;
     const auto good = check_whole_record(entry, echo_of(place),
                                          scrub_buffer_.subspan(entry.offset - first, entry.bytes));
     if (good) continue;

@@ -140,6 +140,7 @@ void NvmeTier::accept(Active active) {
         segment->used = true;
         segment->header_due = true;
         segment->life = {.sequence = next_sequence_++, .epoch = superblock().epoch};
+        quarantine_->end_life(a.op.place.segment);
       }
       segment->next_offset = a.op.place.offset + a.op.place.bytes;
       ++segment->stores;
