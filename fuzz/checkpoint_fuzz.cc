@@ -27,12 +27,13 @@ void parse_one(std::span<const std::byte> bytes) {
   for (const CheckpointSegment& row : checkpoint->segments) {
     std::uint64_t end = kSegmentHeaderBytes;
     for (const FooterEntry& entry : row.entries) {
-      TIERCEL_CHECK(entry.offset >= end && entry.bytes > 0);
+      TIERCEL_CHECK(entry.offset >= end && entry.bytes >= kRecordBytesMin);
       TIERCEL_CHECK(entry.bytes <= kSegmentBytes - entry.offset);
       end = entry.offset + entry.bytes;
     }
     TIERCEL_CHECK(end <= row.data_end && row.data_end <= kSegmentBytes);
     TIERCEL_CHECK(row.entries.empty() || !row.sealed);
+    TIERCEL_CHECK(row.entries.size() <= kSegmentBytes / kRecordBytesMin);
   }
   for (const QuarantinedPlace& place : checkpoint->quarantined)
     TIERCEL_CHECK(place.offset < kSegmentBytes && place.reason.size() <= kQuarantineReasonBytes);

@@ -54,12 +54,13 @@ void parse_one_footer(std::span<const std::byte> bytes) {
   if (!footer) return;
   std::uint64_t end = kSegmentHeaderBytes;
   for (const FooterEntry& entry : footer->entries) {
-    TIERCEL_CHECK(entry.offset >= end && entry.bytes > 0);
+    TIERCEL_CHECK(entry.offset >= end && entry.bytes >= kRecordBytesMin);
     TIERCEL_CHECK(entry.bytes <= kSegmentBytes - entry.offset);
     end = entry.offset + entry.bytes;
   }
   TIERCEL_CHECK(end <= footer->data_end || footer->entries.empty());
   TIERCEL_CHECK(footer->data_end <= kSegmentBytes);
+  TIERCEL_CHECK(footer->entries.size() <= kSegmentBytes / kRecordBytesMin);
   TIERCEL_CHECK(*parse_footer(encode_footer(*footer), kSegmentBytes) == *footer);
 }
 

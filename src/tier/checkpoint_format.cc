@@ -82,7 +82,8 @@ Result<void> read_entries(std::span<const std::byte> in, CheckpointSegment& row)
     TIERCEL_TRY(row.entries[i],
                 parse_footer_entry(in.subspan(i * kFooterEntryBytes, kFooterEntryBytes)));
     const FooterEntry& entry = row.entries[i];
-    if (entry.offset < end || entry.bytes == 0 || entry.offset + entry.bytes > row.data_end)
+    if (entry.bytes < kRecordBytesMin) return corrupt("an entry smaller than any record");
+    if (entry.offset < end || entry.offset + entry.bytes > row.data_end)
       return corrupt("an entry lies outside the records or across another");
     end = entry.offset + entry.bytes;
   }
@@ -207,6 +208,8 @@ Result<Checkpoint> parse_checkpoint(std::span<const std::byte> bytes, std::uint6
     if (row.segment <= last_segment) return corrupt("its segments are out of order");
     if (row.data_end < kSegmentHeaderBytes || row.data_end > segment_bytes)
       return corrupt("a segment that ends outside itself");
+    if (count > segment_bytes / kRecordBytesMin)
+      return corrupt("a segment with more entries than it can hold records");
     if (count > entries_left) return corrupt("its segments have more entries than it says");
     last_segment = row.segment;
     entries_left -= count;

@@ -120,6 +120,9 @@ TEST(CheckpointFormat, LiesWithGoodSumsAreCaught) {
   lie.segments[1].entries[1].offset = lie.segments[1].entries[0].offset;
   refused(lie, "across another");
   lie = good;
+  lie.segments[1].entries[1].bytes = kRecordBytesMin - kPageBytes;
+  refused(lie, "smaller than any record");
+  lie = good;
   lie.segments[1].sealed = true;
   refused(lie, "sealed and with entries");
   lie = good;

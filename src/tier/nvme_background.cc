@@ -1,6 +1,7 @@
 // NvmeTier, the part that nobody waits for: checkpoints and the quarantine.
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "tier/nvme_tier.h"
 
@@ -13,7 +14,7 @@ constexpr std::uint64_t kCheckpointDivisor = 4;  // Of a segment: committed byte
 
 bool NvmeTier::checkpoint_due() const {
   if (failed_ || directory_->checkpoint_file() == nullptr) return false;
-  if (!waiting_checkpoints_.empty() || !checkpointing_.empty()) return false;
+  if (!waiting_checkpoints_.empty() || !checkpointing_.empty() || checkpoint_held_) return false;
   return quarantine_changed_ || committed_bytes_ >= superblock().segment_bytes / kCheckpointDivisor;
 }
 
@@ -65,8 +66,8 @@ void NvmeTier::start_checkpoint() {
   fit_checkpoint(checkpoint, checkpoint_buffer_.size());
   const std::span<std::byte> bytes = checkpoint_buffer_.first(checkpoint_bytes(checkpoint));
   encode_checkpoint(checkpoint, bytes);
-  committed_bytes_ = 0;
-  quarantine_changed_ = false;
+  checkpointing_bytes_ = std::exchange(committed_bytes_, 0);
+  checkpointing_quarantine_ = std::exchange(quarantine_changed_, false);
   const std::uint32_t job = take_job(JobType::checkpoint, 0);
   jobs_[job].bytes = bytes.size();
   submit_job(job, *file, IoType::write, checkpoint_slot_ * checkpoint_buffer_.size(),
@@ -85,7 +86,13 @@ void NvmeTier::end_checkpoint(const Result<void>& result) {
   if (result) {
     checkpoint_slot_ = 1 - checkpoint_slot_;
     ++checkpoint_sequence_;
+  } else {
+    committed_bytes_ += checkpointing_bytes_;
+    quarantine_changed_ = quarantine_changed_ || checkpointing_quarantine_;
   }
+  checkpoint_held_ = !result;
+  checkpointing_bytes_ = 0;
+  checkpointing_quarantine_ = false;
   {
     const MutexLock lock(mutex_);
     ++(result ? stats_.checkpoints : stats_.checkpoint_errors);

@@ -139,6 +139,40 @@ TEST_F(NvmeFaults, AFailedSyncStopsStoresButNotLoadsAndNothingAcknowledgedIsLost
   }
 }
 
+// Two segments to sync, one of them sealed: its sync fails while the other's is still out. No footer may call its records durable.
+TEST(NvmeSyncFault, NoFooterIsWrittenForRecordsWhoseSyncHasJustFailed) {
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    for (int polls = 0; polls < 4; ++polls) {
+      SimDisk disk({.seed = seed});
+      SimStore store(disk);
+      ASSERT_TRUE(store.open());
+      store_durably(store, 1);
+      store_durably(store, 1, 1, 50);
+      SimWritten made = make_sim_records(5), other = make_sim_records(5, 1, 50);
+      for (std::size_t i = 1; i < 5; ++i) {
+        store.run_one(made.records[i].store(made.places[i]));
+        store.run_one(other.records[i].store(other.places[i]));
+      }
+      disk.add_fault({.op = SimOp::sync, .path_part = "segment-00000000"});
+      const Op commit{.type = OpType::commit};
+      const Op seal{.type = OpType::seal, .place = {.segment = 0}};
+      ASSERT_TRUE(store.tier().submit(std::span(&commit, 1)));
+      std::vector<Completion> done;
+      for (int i = 0; i < polls; ++i) store.tier().poll(done);
+      ASSERT_TRUE(store.tier().submit(std::span(&seal, 1)));
+      for (int i = 0; i < 100; ++i) store.tier().poll(done);
+      store.close();
+      for (const LossMode mode : kLossModes) {
+        const auto next = disk.restarted(seed, mode);
+        SimStore again(*next);
+        ASSERT_TRUE(again.open());
+        ASSERT_EQ(look_for(again, made).refused, 0U)
+            << "seed " << seed << ", " << polls << " polls, " << loss_mode_name(mode);
+      }
+    }
+  }
+}
+
 // Whatever the disk refuses while a store is recovered: one error that names the place, or a store that opened all the same; and
 // once the disk is well again, everything acknowledged is there.
 TEST_F(NvmeFaults, AnErrorAnywhereInTheRecoveryCostsNothingForGood) {

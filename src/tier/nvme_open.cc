@@ -3,14 +3,15 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "tier/nvme_tier.h"
 
 namespace tiercel {
 namespace {
 
 constexpr std::uint32_t kStagedPagesMax = 1024;
-constexpr std::uint32_t kDepthMin =
-    5;  // A store and its segment's header, a footer, a checkpoint, a load, and one for the scrub.
+// A store and its segment's header, a footer, a checkpoint, and one for a load or the scrub, which waits for free ones.
+constexpr std::uint32_t kDepthMin = 5;
 
 StagingPool::Shape staging_shape(const NvmeOptions& options, std::uint64_t record_bytes_max) {
   const auto pages =
@@ -37,9 +38,10 @@ std::uint64_t scrub_bytes(const NvmeOptions& options, const StoreGeometry& geome
 std::uint64_t NvmeTier::staging_bytes(const NvmeOptions& options, const StoreGeometry& geometry) {
   const std::uint64_t pool =
       StagingPool::bytes_needed(staging_shape(options, geometry.record_bytes_max));
-  return std::max(
-      pool + largest_footer(geometry.segment_bytes) + checkpoint_slot_bytes(geometry.segment_bytes),
-      scan_buffer_bytes(geometry.record_bytes_max));
+  return std::max(pool + largest_footer(geometry.segment_bytes) +
+                      checkpoint_slot_bytes(geometry.segment_bytes) +
+                      scrub_bytes(options, geometry),
+                  scan_buffer_bytes(geometry.record_bytes_max));
 }
 
 NvmeTier::NvmeTier(Disk& disk, const NvmeOptions& options) : disk_(disk), options_(options) {
@@ -62,14 +64,17 @@ Result<void> NvmeTier::set_up(const std::string& directory) {
     return fail(Errc::invalid, fmt::format("the staging memory has {} bytes, {} are needed",
                                            options_.staging.size(), bytes));
   }
-  const std::uint64_t pool_bytes =
-      StagingPool::bytes_needed(staging_shape(options_, superblock.record_bytes_max));
-  footer_buffer_ = options_.staging.subspan(pool_bytes, largest_footer(superblock.segment_bytes));
-  checkpoint_buffer_ = options_.staging.subspan(pool_bytes + footer_buffer_.size(),
-                                                checkpoint_slot_bytes(superblock.segment_bytes));
-  scrub_buffer_ =
-      options_.staging.subspan(pool_bytes + footer_buffer_.size() + checkpoint_buffer_.size(),
-                               scrub_bytes(options_, geometry));
+  // The pool lies before these; see open().
+  std::uint64_t used =
+      StagingPool::bytes_needed(staging_shape(options_, geometry.record_bytes_max));
+  const auto take = [&](std::uint64_t part) {
+    TIERCEL_CHECK(used + part <= options_.staging.size());
+    used += part;
+    return options_.staging.subspan(used - part, part);
+  };
+  footer_buffer_ = take(largest_footer(geometry.segment_bytes));
+  checkpoint_buffer_ = take(checkpoint_slot_bytes(geometry.segment_bytes));
+  scrub_buffer_ = take(scrub_bytes(options_, geometry));
   quarantine_.emplace(quarantine_max(superblock.segment_bytes));
   TIERCEL_TRY(queue_, disk_.make_queue({.depth = options_.depth, .engine = options_.engine}));
   segments_.resize(directory_->segment_count_max());

@@ -125,14 +125,48 @@ TEST(NvmeQuarantine, AskingForTheWrongKeyHidesNothing) {
   expect_found(sealed.harness, sealed.harness.reopen(), sealed.written);
 }
 
+// And the right record, bad in its turn, is quarantined although a wrong one was asked for there before.
+TEST(NvmeQuarantine, AWrongKeyDoesNotStandForTheRightOne) {
+  Sealed sealed;
+  EXPECT_EQ(
+      sealed.harness.load(make_test_record(999, kPayload), sealed.written.places[4]).error.code,
+      Errc::corrupt);
+  sealed.spoil(4);
+  EXPECT_EQ(sealed.load(4), Errc::corrupt);
+  EXPECT_EQ(sealed.harness.nvme().stats().quarantined, 2U);
+  sealed.checkpoint();
+  expect_found(sealed.harness, sealed.harness.reopen(), sealed.written, {4});
+}
+
+TEST(NvmeQuarantine, ASegmentOfWhichEveryRecordIsQuarantinedKeepsItsPlaces) {
+  NvmeHarness harness;
+  const Written written = write_records(harness, 2);
+  harness.commit();
+  harness.reopen();
+  for (std::size_t i = 0; i < 2; ++i) {
+    harness.flip_bit(written.places[i], 50'000);
+    EXPECT_EQ(harness.load(written.records[i], written.places[i]).error.code, Errc::corrupt);
+  }
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(harness.run_one({.type = OpType::checkpoint}).outcome, Outcome::delivered);
+    expect_found(harness, harness.reopen(), written, {0, 1});
+  }
+  // A new life ends it here too.
+  harness.log().start_segment(0);
+  const Written fresh = write_records(harness, 2);
+  harness.commit();
+  EXPECT_EQ(harness.run_one({.type = OpType::checkpoint}).outcome, Outcome::delivered);
+  expect_found(harness, harness.reopen(), fresh);
+}
+
 TEST(NvmeQuarantine, IsBoundedAndTheOldestGoFirst) {
   Quarantine quarantine(3);
   for (std::uint64_t i = 1; i <= 4; ++i)
     EXPECT_TRUE(quarantine.add({.segment = 0, .life = {}, .offset = i * kPageBytes}));
   EXPECT_FALSE(quarantine.add({.segment = 0, .life = {}, .offset = 4 * kPageBytes})) << "known";
   EXPECT_EQ(quarantine.places().size(), 3U);
-  EXPECT_FALSE(quarantine.holds(0, kPageBytes));
-  EXPECT_TRUE(quarantine.holds(0, 2 * kPageBytes));
+  EXPECT_FALSE(quarantine.holds(0, kPageBytes, {}));
+  EXPECT_TRUE(quarantine.holds(0, 2 * kPageBytes, {}));
   quarantine.end_life(0);
   EXPECT_TRUE(quarantine.places().empty());
 }

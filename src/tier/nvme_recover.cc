@@ -59,13 +59,16 @@ Result<Recovered> NvmeTier::recover() {
   ScanOptions options{.store = superblock().store,
                       .segment_bytes = superblock().segment_bytes,
                       .record_bytes_max = superblock().record_bytes_max,
-                      .checkpoint = read.newest ? &*read.newest : nullptr};
+                      .checkpoint = read.newest ? &*read.newest : nullptr,
+                      .pass_over_unreadable = true};
   TIERCEL_TRY(std::vector<IndexRead> indices, read_indices(options));
+  std::vector<SegmentLife> lives(segments_.size());  // Also of those without a record to give.
   for (IndexRead& index : indices) {
     TIERCEL_TRY_VOID(index.outcome);
     std::uint64_t bytes_read = index.scan.bytes_read;
     if (index.scan.needs_walk) {
       ++recovered.walked_segments;
+      options.believe_lists = !directory_->was_resized(index.segment);
       TIERCEL_TRY(index.scan, scan_segment(*directory_->segment_file(index.segment), index.segment,
                                            options, options_.staging));
       index.records = recovered_records(index.segment, index.scan.records);
@@ -75,14 +78,18 @@ Result<Recovered> NvmeTier::recover() {
       const MutexLock lock(mutex_);
       stats_.bytes_read += bytes_read;
     }
+    lives[index.segment] = index.scan.life;
     TIERCEL_TRY_VOID(take_over(index, recovered));
+  }
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    if (directory_->is_left_out(i)) keep_closed(i, {}, recovered);
   }
   std::ranges::sort(recovered.segments, {}, &RecoveredSegment::sequence);
   if (!read.newest) return recovered;
   for (const QuarantinedPlace& place : read.newest->quarantined) {
-    const bool alive = place.segment < segments_.size() && segments_[place.segment].used &&
-                       same_life(place.life, segments_[place.segment].life);
-    if (alive) quarantine_->add(place);
+    if (place.segment < lives.size() && lives[place.segment].sequence > 0 &&
+        same_life(place.life, lives[place.segment]))
+      quarantine_->add(place);
   }
   return recovered;
 }
@@ -130,14 +137,30 @@ Result<std::vector<NvmeTier::IndexRead>> NvmeTier::read_indices(const ScanOption
   return indices;
 }
 
+// Nothing to give, but nothing that may be overwritten before its owner says so.
+void NvmeTier::keep_closed(std::uint32_t index, const SegmentLife& life, Recovered& recovered) {
+  ++recovered.unreadable_segments;
+  segments_[index].used = segments_[index].closed = true;
+  segments_[index].life = life;
+  recovered.segments.push_back({.segment = index,
+                                .sequence = life.sequence,
+                                .sealed = false,
+                                .data_end = kSegmentHeaderBytes,
+                                .records = {}});
+}
+
 Result<void> NvmeTier::take_over(IndexRead& read, Recovered& recovered) {
   SegmentScan& scan = read.scan;
   recovered.torn += scan.torn;
   recovered.quarantined += scan.quarantined;
-  if (scan.header_damaged)
+  const bool unreadable = scan.unreadable_pages > 0;
+  if (scan.header_damaged && !unreadable)
     ++(read.records.empty() ? recovered.dropped_segments : recovered.rescued_segments);
   next_sequence_ = std::max(next_sequence_, scan.life.sequence + 1);
-  if (read.records.empty()) return {};
+  if (read.records.empty()) {
+    if (unreadable) keep_closed(read.segment, scan.life, recovered);
+    return {};
+  }
   Segment& segment = segments_[read.segment];
   segment.used = segment.closed = true;
   segment.life = scan.life;
@@ -150,6 +173,11 @@ Result<void> NvmeTier::take_over(IndexRead& read, Recovered& recovered) {
                                 .sealed = sealed,
                                 .data_end = scan.data_end,
                                 .records = std::move(read.records)});
+  // The device may be well again at the next open: what lies there is left for it as it is, without a list of what was read now.
+  if (unreadable) {
+    ++recovered.unreadable_segments;
+    return {};
+  }
   if (scan.header_damaged) TIERCEL_TRY_VOID(repair_header(read.segment, scan.life));
   if (sealed) return {};
   TIERCEL_TRY(segment.footer_durable,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "tier/nvme_tier.h"
 
 namespace tiercel {
@@ -77,6 +78,7 @@ void NvmeTier::start_scrub() {
       bytes = entry.offset + entry.bytes - offset;
     }
   }
+  TIERCEL_CHECK(bytes <= scrub_buffer_.size());
   const std::uint32_t job = take_job(JobType::scrub, scrub_.segment);
   jobs_[job].bytes = bytes;
   scrub_.in_flight = true;
@@ -112,7 +114,8 @@ void NvmeTier::complete_scrub(Job& job, const Result<void>& result) {
 void NvmeTier::take_scrub_footer(std::uint64_t bytes) {
   auto footer = parse_footer(scrub_buffer_.first(bytes), superblock().segment_bytes);
   if (footer && footer->store == superblock().store && footer->segment == scrub_.segment &&
-      same_life(footer->life, scrub_.life) && !footer->entries.empty()) {
+      same_life(footer->life, scrub_.life) && !footer->entries.empty() &&
+      fit_record_bytes_max(footer->entries, superblock().record_bytes_max)) {
     scrub_.entries = std::move(footer->entries);
     return;
   }
@@ -129,7 +132,7 @@ void NvmeTier::verify_scrubbed() {
   for (std::size_t i = scrub_.next; i < scrub_.next + scrub_.asked; ++i) {
     const FooterEntry& entry = scrub_.entries[i];
     const Place place{.segment = scrub_.segment, .offset = entry.offset, .bytes = entry.bytes};
-    if (quarantine_->holds(place.segment, place.offset)) continue;
+    if (quarantine_->holds(place.segment, place.offset, entry.key)) continue;
     const auto good = check_whole_record(entry, echo_of(place),
                                          scrub_buffer_.subspan(entry.offset - first, entry.bytes));
     if (good) continue;

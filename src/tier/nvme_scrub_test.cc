@@ -1,5 +1,6 @@
 // The scrub: finds what nobody asks for, in its own time, and never mistakes a new life for damage.
 #include "tier/nvme_restart_testing.h"
+#include "tier/nvme_sim_testing.h"
 
 namespace tiercel {
 namespace {
@@ -177,6 +178,44 @@ TEST_F(ScrubTest, ADamagedFooterIsCountedAndARefusedReadIsNoFinding) {
   EXPECT_GE(tier_->stats().errors, 1U);
   EXPECT_TRUE(tier_->take_findings().empty());
   EXPECT_EQ(tier_->stats().quarantined, 0U);
+}
+
+// The geometry that the library opens with: the memory of the scrub is part of what was asked for, and it stays inside.
+TEST(ScrubMemory, IsPartOfTheStagingAndNothingBehindItIsTouched) {
+  SimDisk disk;
+  SimStore store(disk);
+  ManualClock& clock = store.clock();
+  store.options() = {.geometry = {.capacity_bytes = store_bytes(64 * kMiB, 2),
+                                  .segment_bytes = 64 * kMiB,
+                                  .record_bytes_max = 1 * kMiB},
+                     .clock = &clock,
+                     .scrub_bytes_per_s = 64 * kMiB};
+  constexpr std::byte kGuard{0x5a};
+  const std::uint64_t bytes = NvmeTier::staging_bytes(store.options(), store.options().geometry);
+  const AlignedBytes memory(bytes + 4 * kMiB, kGuard);
+  store.options().staging = memory.span().first(bytes);
+  ASSERT_TRUE(store.open());
+  std::uint64_t end = kSegmentHeaderBytes;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const TestRecord record = make_test_record(seed, kMiB - 2 * kPageBytes);
+    const Place place{.segment = 0, .offset = end, .bytes = record.bytes.size()};
+    ASSERT_EQ(store.run_one(record.store(place)).outcome, Outcome::delivered);
+    end += place.bytes;
+  }
+  store.commit();
+  store.run_one({.type = OpType::seal, .place = {.segment = 0}});
+  store.commit();
+  store.commit();
+  std::vector<Completion> done;
+  for (int step = 0; step < 100; ++step) {
+    clock.advance_ns(100'000'000);
+    store.tier().poll(done);
+  }
+  EXPECT_GE(store.tier().stats().scrubbed_bytes, end - kSegmentHeaderBytes);
+  EXPECT_TRUE(store.tier().take_findings().empty());
+  store.close();  // Before its memory goes.
+  EXPECT_TRUE(std::ranges::all_of(memory.span().subspan(bytes),
+                                  [](std::byte byte) { return byte == kGuard; }));
 }
 
 }  // namespace

@@ -140,6 +140,7 @@ void NvmeTier::accept(Active active) {
         segment->used = true;
         segment->header_due = true;
         segment->life = {.sequence = next_sequence_++, .epoch = superblock().epoch};
+        quarantine_->end_life(a.op.place.segment);
       }
       segment->next_offset = a.op.place.offset + a.op.place.bytes;
       ++segment->stores;
@@ -235,6 +236,7 @@ void NvmeTier::start_commits() {
     segment.entries_syncing = 0;
     segment.footer_syncing = false;
   }
+  checkpoint_held_ = checkpoint_held_ && sync_error_.has_value();
   for (std::uint32_t i = 0; i < segments_.size(); ++i) start_footer(i);
   if (!waiting_commits_.empty()) start_commits();
 }
@@ -253,9 +255,10 @@ void NvmeTier::start_footer(std::uint32_t index) {
   Segment& segment = segments_[index];
   // Not one of its stores was begun (a full disk, say): the life is not on the disk, perhaps not even the file.
   if (segment.header_due && segment.stores == 0) segment.footer_due = false;
-  const bool durable = segment.stores == 0 && !segment.dirty && !segment.syncing;
-  if (!segment.footer_due || !durable || failed_ || footer_buffer_busy_ || free_jobs_.empty())
-    return;
+  // A sync that failed leaves its segment clean, and failed_ waits for the other syncs of that commit.
+  const bool durable =
+      segment.stores == 0 && !segment.dirty && !segment.syncing && !sync_error_ && !failed_;
+  if (!segment.footer_due || !durable || footer_buffer_busy_ || free_jobs_.empty()) return;
   Footer footer{.store = superblock().store,
                 .segment = index,
                 .life = segment.life,

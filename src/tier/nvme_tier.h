@@ -21,7 +21,7 @@
 // Restart open() finds every record that a completed commit covered, and perhaps later ones; see Recovered. Headers and footers
 //         of all segments are read by several threads; what they do not tell is walked from where the checkpoint's list ends.
 // Bad     A record that fails its verification is quarantined: its place is left out by every later restart. The life of its
-//         segment ends that too.
+//         segment ends that too. A sector that cannot be read at a restart costs the record that lies there, not the open.
 // Scrub   Sealed segments in turn: every record that the footer lists is read and verified as a load would, a megabyte at a time,
 //         at scrub_bytes_per_s by the tier's clock. It goes on inside poll() and wait(), and only while no op waits to be
 //         started. What it finds is quarantined, and handed out by take_findings().
@@ -82,7 +82,7 @@ struct RecoveredRecord {
   Place place;
 };
 
-// A segment with records, found at open. It is closed to stores until it is reclaimed, whether it was sealed or not.
+// A segment with records (or one of unreadable_segments, perhaps with none), found at open. It is closed to stores until it is reclaimed, whether it was sealed or not.
 struct RecoveredSegment {
   std::uint32_t segment = 0;
   std::uint64_t sequence = 0;
@@ -101,6 +101,9 @@ struct Recovered {
   std::uint64_t walked_segments = 0;  // No good footer: read record by record.
   std::uint64_t resized_segments =
       0;  // Files of the wrong length, brought back to their own, and walked.
+  // The device refused to read a part of them, or their file was cut and the disk has no room to restore its length. What could be
+  // read came back. The files are left as they are for the next open; with or without records, they are closed until reclaimed.
+  std::uint64_t unreadable_segments = 0;
   std::uint64_t leftovers_removed = 0;  // Files that a crash had left behind half made.
   std::uint64_t quarantined = 0;        // Places left out.
   bool checkpoint_used = false;
@@ -122,7 +125,8 @@ class NvmeTier final : public Tier {
   struct Opened;
   static Result<Opened> open(Disk& disk, const std::string& directory, const NvmeOptions& options);
 
-  // What `options.staging` must hold for a store of this geometry (segment_bytes and record_bytes_max set).
+  // What `options.staging` must hold for a store of this geometry (segment_bytes and record_bytes_max set), opened with these
+  // very options: the scrub has memory of its own.
   static std::uint64_t staging_bytes(const NvmeOptions& options, const StoreGeometry& geometry);
 
   // Waits for what is under way; a last commit is the caller's business.
@@ -213,6 +217,7 @@ class NvmeTier final : public Tier {
   Result<Recovered> recover();
   Result<std::vector<IndexRead>> read_indices(const ScanOptions& options);
   Result<void> take_over(IndexRead& read, Recovered& recovered);
+  void keep_closed(std::uint32_t index, const SegmentLife& life, Recovered& recovered);
   Result<void> repair_header(std::uint32_t index, const SegmentLife& life);
   Result<bool> close_recovered(std::uint32_t index, const Footer& footer);
 
@@ -295,6 +300,10 @@ class NvmeTier final : public Tier {
   std::uint64_t checkpoint_sequence_ = 1;
   std::uint64_t committed_bytes_ = 0;  // Since the last checkpoint was taken.
   bool quarantine_changed_ = false;    // Since then.
+  // What the checkpoint under way has taken of the two: given back where it fails, and due again only after the next commit.
+  std::uint64_t checkpointing_bytes_ = 0;
+  bool checkpointing_quarantine_ = false;
+  bool checkpoint_held_ = false;
   std::optional<Quarantine> quarantine_;
   Scrub scrub_;
   std::span<std::byte> scrub_buffer_;

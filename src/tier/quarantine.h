@@ -1,6 +1,7 @@
-// The places of a store whose records failed their verification, while their segments live on: never to be given out again.
-// Kept in the checkpoint, so that a restart leaves them out.
+// The places of a store whose records failed their verification, while their segments live on. Kept in the checkpoint, so that a
+// restart leaves them out. The process that found one bad still reads it when asked, and delivers what verifies.
 //
+// Key     A place is known by its key too: who asked for the wrong record there hides nothing of the right one.
 // Bounds  At most `places_max`; the oldest goes first. What is forgotten so is found bad again when it is read.
 // Threads one thread.
 #pragma once
@@ -18,15 +19,15 @@ class Quarantine {
 
   // False where the place was there already.
   bool add(QuarantinedPlace place) {
-    if (holds(place.segment, place.offset)) return false;
+    if (holds(place.segment, place.offset, place.key)) return false;
     if (places_.size() >= places_max_) places_.erase(places_.begin());
     places_.push_back(std::move(place));
     return true;
   }
 
-  bool holds(std::uint32_t segment, std::uint64_t offset) const {
+  bool holds(std::uint32_t segment, std::uint64_t offset, const Key& key) const {
     return std::ranges::any_of(places_, [&](const QuarantinedPlace& place) {
-      return place.segment == segment && place.offset == offset;
+      return place.segment == segment && place.offset == offset && place.key == key;
     });
   }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/checksum.h"
 #include "kv/little_endian.h"
 #include "kv/record.h"
@@ -139,6 +141,12 @@ Result<PlaceEcho> parse_place_echo(std::span<const std::byte, kPlaceEchoBytes> i
                    .life = get_life(in, 24)};
 }
 
+bool fit_record_bytes_max(std::span<const FooterEntry> entries, std::uint64_t record_bytes_max) {
+  return std::ranges::all_of(entries, [record_bytes_max](const FooterEntry& entry) {
+    return entry.bytes <= align_up(record_bytes_max, kPageBytes);
+  });
+}
+
 std::vector<std::byte> encode_footer(const Footer& footer) {
   std::vector<std::byte> bytes(footer_bytes(footer.entries.size()));
   const std::span<std::byte> out(bytes);
@@ -165,7 +173,9 @@ std::optional<std::uint64_t> footer_bytes_from_trailer(std::span<const std::byte
   const auto trailer = last_page.last(kFooterTrailerBytes);
   if (!has_magic(trailer, kFooterMagic)) return std::nullopt;
   if (get_number<std::uint32_t>(trailer, 8) != kVersion) return std::nullopt;
-  const std::uint64_t bytes = footer_bytes(get_number<std::uint32_t>(trailer, 12));
+  const std::uint64_t entries = get_number<std::uint32_t>(trailer, 12);
+  const std::uint64_t bytes = footer_bytes(entries);
+  if (entries > segment_bytes / kRecordBytesMin) return std::nullopt;
   if (bytes > segment_bytes - kSegmentHeaderBytes) return std::nullopt;
   return bytes;
 }
@@ -199,7 +209,8 @@ Result<Footer> parse_footer(std::span<const std::byte> bytes, std::uint64_t segm
       return corrupt("footer: an entry with an unknown reach");
     }
     entry = get_entry(in);
-    if (entry.offset < end || entry.bytes == 0 || entry.offset + entry.bytes > footer.data_end) {
+    if (entry.bytes < kRecordBytesMin) return corrupt("footer: an entry smaller than any record");
+    if (entry.offset < end || entry.offset + entry.bytes > footer.data_end) {
       return corrupt("footer: an entry lies outside the records or across another");
     }
     end = entry.offset + entry.bytes;

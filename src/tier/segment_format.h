@@ -174,14 +174,20 @@ struct Footer {
 // The footer's bytes, footer_bytes(entries.size()) of them; they end where the segment ends.
 std::vector<std::byte> encode_footer(const Footer& footer);
 
-// How many bytes before the end of the segment the footer starts, from the last page alone; nullopt where there is no footer.
+// How many bytes before the end of the segment the footer starts, from the last page alone; nullopt where there is no footer, or
+// one of more entries than the segment can hold records.
 std::optional<std::uint64_t> footer_bytes_from_trailer(std::span<const std::byte> last_page,
                                                        std::uint64_t segment_bytes);
 
 // What the trailer in the last page says about its life, right or wrong: tells a damaged footer from one of an earlier life.
 SegmentLife footer_life_from_trailer(std::span<const std::byte> last_page);
 
-// Errors: corrupt  anything that does not hold together, entries that overlap or leave the segment included.
+// Errors: corrupt  anything that does not hold together, entries that overlap, leave the segment or are smaller than any record
+// included. How large a record may be is the store's to say: see the next.
 Result<Footer> parse_footer(std::span<const std::byte> bytes, std::uint64_t segment_bytes);
+
+// False where an entry, of a footer or a checkpoint, is of a record larger than the store has: it is not of this store, whatever
+// its checksum says.
+bool fit_record_bytes_max(std::span<const FooterEntry> entries, std::uint64_t record_bytes_max);
 
 }  // namespace tiercel

@@ -108,5 +108,19 @@ TEST(SegmentFormat, AFooterThatLiesIsRefusedAlthoughItsChecksumFits) {
       << "a smaller segment";
 }
 
+// What lies on a disk may be anybody's: no entry smaller than a record, no footer longer than the memory for the longest.
+TEST(SegmentFormat, AFooterWithMoreOrSmallerRecordsThanASegmentHoldsIsRefused) {
+  Footer small = sample_footer(3);
+  small.entries[1].bytes = kRecordBytesMin - kPageBytes;
+  EXPECT_FALSE(parse_footer(encode_footer(small), kSegmentBytes));
+  constexpr std::size_t kMost = kSegmentBytes / kRecordBytesMin;
+  for (const std::size_t count : {kMost, kMost + 1}) {
+    const auto bytes = encode_footer(sample_footer(count));
+    EXPECT_EQ(
+        footer_bytes_from_trailer(std::span(bytes).last(kPageBytes), kSegmentBytes).has_value(),
+        count == kMost);
+  }
+}
+
 }  // namespace
 }  // namespace tiercel

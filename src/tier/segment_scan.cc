@@ -13,6 +13,8 @@ namespace tiercel {
 namespace {
 
 constexpr std::uint64_t kWindowBytes = 4 * kMiB;
+// An ill device may take seconds for each: after so many in one segment the rest of it is given up.
+constexpr std::uint32_t kRefusedReadsMax = 256;
 
 class Scanner {
  public:
@@ -21,8 +23,14 @@ class Scanner {
       : file_(file), segment_(segment), options_(options), buffer_(buffer) {}
 
   Result<SegmentScan> run() {
-    TIERCEL_TRY(const std::optional<SegmentHeader> header, read_header());
-    TIERCEL_TRY_VOID(read_footer());
+    auto header_read = read_header();
+    const auto footer_read = header_read ? read_footer() : Result<void>();
+    if (options_.index_only && options_.pass_over_unreadable && (!header_read || !footer_read)) {
+      scan_.needs_walk = true;
+      return std::move(scan_);
+    }
+    TIERCEL_TRY(const std::optional<SegmentHeader> header, std::move(header_read));
+    TIERCEL_TRY_VOID(footer_read);
     const bool sealed = header && has_footer_ && same_life(footer_.life, header->life);
     if (options_.index_only && !sealed) {
       scan_.needs_walk = true;
@@ -54,9 +62,7 @@ class Scanner {
       TIERCEL_TRY_VOID(walk_all());
     }
     std::erase_if(scan_.records, [this](const FooterEntry& entry) {
-      return std::ranges::any_of(quarantined_, [&](const QuarantinedPlace* place) {
-        return place->offset == entry.offset && place->key == entry.key;
-      });
+      return is_quarantined(entry.offset, &entry.key);
     });
     return std::move(scan_);
   }
@@ -74,9 +80,30 @@ class Scanner {
 
   Result<std::span<std::byte>> read(std::uint64_t offset, std::uint64_t bytes) {
     const auto memory = buffer_.first(bytes);
-    TIERCEL_TRY_VOID(file_.read(offset, memory));
+    if (options_.pass_over_unreadable && !options_.index_only) {
+      read_what_can_be(offset, memory);
+    } else {
+      TIERCEL_TRY_VOID(file_.read(offset, memory));
+    }
     scan_.bytes_read += bytes;
     return memory;
+  }
+
+  // By halves around the pages that the device refuses; those become zeros, which are no header, no record and no footer.
+  void read_what_can_be(std::uint64_t offset, std::span<std::byte> memory) {
+    if (refused_ < kRefusedReadsMax) {
+      const auto outcome = file_.read(offset, memory);
+      if (outcome) return;
+      if (refused_++ == 0) complain(outcome.error().what);
+      if (memory.size() > kPageBytes) {
+        const std::uint64_t half = align_up(memory.size() / 2, kPageBytes);
+        read_what_can_be(offset, memory.first(half));
+        read_what_can_be(offset + half, memory.subspan(half));
+        return;
+      }
+    }
+    std::ranges::fill(memory, std::byte{0});
+    scan_.unreadable_pages += memory.size() / kPageBytes;
   }
 
   Result<std::optional<SegmentHeader>> read_header() {
@@ -117,6 +144,10 @@ class Scanner {
       complain("its footer names another store or segment");
       return {};
     }
+    if (!fit_record_bytes_max(footer->entries, options_.record_bytes_max)) {
+      footer_error_ = "footer: a record larger than those of this store";
+      return {};
+    }
     footer_ = std::move(*footer);
     has_footer_ = true;
     return {};
@@ -132,16 +163,23 @@ class Scanner {
     scan_.quarantined = quarantined_.size();
   }
 
-  bool is_quarantined(std::uint64_t offset) const {
-    return std::ranges::find(quarantined_, offset, &QuarantinedPlace::offset) != quarantined_.end();
+  // Where the record is too damaged to tell its key (null), the place alone counts.
+  bool is_quarantined(std::uint64_t offset, const Key* key) const {
+    return std::ranges::any_of(quarantined_, [&](const QuarantinedPlace* place) {
+      return place->offset == offset && (key == nullptr || place->key == *key);
+    });
   }
 
   // The list that the checkpoint has of this very life; null where it has none.
   const CheckpointSegment* known() const {
-    if (options_.checkpoint == nullptr || options_.walk_always) return nullptr;
+    if (options_.checkpoint == nullptr || options_.walk_always || !options_.believe_lists)
+      return nullptr;
     const auto& rows = options_.checkpoint->segments;
     const auto row = std::ranges::find(rows, segment_, &CheckpointSegment::segment);
-    if (row == rows.end() || row->sealed || !same_life(row->life, scan_.life)) return nullptr;
+    if (row == rows.end() || row->sealed || !same_life(row->life, scan_.life) ||
+        !fit_record_bytes_max(row->entries, options_.record_bytes_max)) {
+      return nullptr;
+    }
     return &*row;
   }
 
@@ -175,7 +213,7 @@ class Scanner {
     scan_.complaints = complaints_before_walk_;
     std::uint64_t lost = 0;
     for (const FooterEntry& entry : footer_.entries) {
-      if (is_quarantined(entry.offset)) continue;
+      if (is_quarantined(entry.offset, &entry.key)) continue;
       const auto record =
           std::ranges::lower_bound(scan_.records, entry.offset, {}, &FooterEntry::offset);
       if (record != scan_.records.end() && *record == entry) continue;
@@ -271,13 +309,13 @@ class Scanner {
     const auto head = parse_head(bytes);
     if (!head) return damaged(offset, head.error());
     const std::uint64_t length = record_bytes(head->chunks);
-    if (length > options_.record_bytes_max)
-      return damaged(offset, fail(Errc::corrupt, "it is too long"));
+    if (length < kRecordBytesMin || length > options_.record_bytes_max)
+      return damaged(offset, fail(Errc::corrupt, "it is too short or too long"), &head->key);
     TIERCEL_TRY(bytes, window(offset, length, end));
     if (bytes.empty()) return damaged(offset, fail(Errc::corrupt, "it leaves the segment"));
     const std::span<const std::byte> body = bytes.subspan(*head_bytes);
     if (const auto good = verify_chunks(*head, std::span(&body, 1)); !good)
-      return damaged(offset, good.error());
+      return damaged(offset, good.error(), &head->key);
     note_hole(offset);
     scan_.records.push_back({.key = head->key,
                              .parent = head->parent,
@@ -292,9 +330,9 @@ class Scanner {
     return length;
   }
 
-  std::uint64_t damaged(std::uint64_t offset, const Error& error) {
+  std::uint64_t damaged(std::uint64_t offset, const Error& error, const Key* key = nullptr) {
     hole_told_ = true;
-    if (is_quarantined(offset)) return 0;  // Known already.
+    if (is_quarantined(offset, key)) return 0;  // Known already.
     ++scan_.torn;
     complain(fmt::format("offset {}: {}", offset, error.what));
     return 0;
@@ -305,6 +343,7 @@ class Scanner {
   const ScanOptions& options_;
   const std::span<std::byte> buffer_;
   SegmentScan scan_;
+  std::uint32_t refused_ = 0;  // Reads.
   bool has_footer_ = false;
   std::string footer_error_;
   SegmentLife trailer_life_;

@@ -29,6 +29,9 @@ struct ScanOptions {
   bool walk_always = false;  // Verify: read every record although the footer is good, and compare.
   bool index_only = false;   // Where header and footer do not tell it all, say so and stop.
   const Checkpoint* checkpoint = nullptr;  // Its lists and its quarantined places; may be stale.
+  bool believe_lists = true;  // False: the file was cut or grown, so what is listed may be gone.
+  // Recovery: what the device refuses to read counts as damage, page by page, and is passed over.
+  bool pass_over_unreadable = false;
 };
 
 enum class SegmentState : std::uint8_t {
@@ -45,6 +48,7 @@ struct SegmentScan {
   std::uint64_t torn = 0;            // Damaged records of this life.
   std::uint64_t footer_entries = 0;  // Of a good footer, quarantined ones included.
   std::uint64_t quarantined = 0;     // Places of this life under quarantine: left out of all else.
+  std::uint64_t unreadable_pages = 0;  // Refused by the device, or given up after many refusals.
   bool needs_walk = false;  // Only with index_only: nothing else but bytes_read counts then.
   std::uint64_t holes =
       0;  // Of a walk without footer: places before a record where one is missing untold.
@@ -61,7 +65,7 @@ inline constexpr std::size_t kComplaintsMax = 20;
 std::uint64_t scan_buffer_bytes(std::uint64_t record_bytes_max);
 std::uint64_t index_buffer_bytes(std::uint64_t segment_bytes);
 
-// Errors: io  the device refused; damage is not an error but a finding.
+// Errors: io  the device refused, and pass_over_unreadable is not set; damage is not an error but a finding.
 Result<SegmentScan> scan_segment(File& file, std::uint32_t segment, const ScanOptions& options,
                                  std::span<std::byte> buffer);
 

@@ -171,7 +171,16 @@ Result<void> StoreDirectory::open_files(StoreStart start) {
       removed = true;
       continue;
     }
-    if (one.status.bytes != superblock_.segment_bytes) TIERCEL_TRY_VOID(bring_to_length(one));
+    if (one.status.bytes != superblock_.segment_bytes) {
+      if (const auto whole = bring_to_length(one); !whole) {
+        if (whole.error().code != Errc::no_space) return whole.error();
+        notes_.push_back(whole.error().what);
+        left_out_[one.segment] = one.status.allocated_bytes;
+        one.file.reset();
+      } else {
+        resized_.insert(one.segment);
+      }
+    }
     physical_bytes_ += one.status.allocated_bytes;
     files_[one.segment] = std::move(one.file);
   }
@@ -222,14 +231,15 @@ Result<void> StoreDirectory::bring_to_length(FoundSegment& found) {
     TIERCEL_TRY_VOID(file.truncate(superblock_.segment_bytes));
   if (auto reserved = file.allocate(superblock_.segment_bytes); !reserved) {
     Error error = reserved.error();
-    error.what =
-        fmt::format("{}: it has {} bytes instead of {}, and the rest cannot be had: {}",
-                    file.path(), found.status.bytes, superblock_.segment_bytes, error.what);
+    error.what = fmt::format(
+        "{}: it has {} bytes instead of {}, and the rest cannot be had, so its records stay out of "
+        "use; make room and open again: {}",
+        file.path(), found.status.bytes, superblock_.segment_bytes, error.what);
+    TIERCEL_TRY(found.status, file.status());  // The reservation may have begun.
     return error;
   }
   TIERCEL_TRY_VOID(file.sync());
   TIERCEL_TRY(found.status, file.status());
-  ++resized_segments_;
   return {};
 }
 
@@ -266,15 +276,24 @@ std::string StoreDirectory::segment_path(std::uint32_t segment) const {
 Result<File*> StoreDirectory::make_segment_file(std::uint32_t segment) {
   std::unique_ptr<File>& slot = files_[segment];
   if (slot) return slot.get();
+  const auto left_out = left_out_.find(segment);
+  const std::uint64_t had = left_out == left_out_.end() ? 0 : left_out->second;
+  const std::uint64_t others = physical_bytes_ - had;
+  if (others + superblock_.segment_bytes + kSegmentSlackBytes > capacity_bytes_) {
+    return fail(Errc::no_space,
+                fmt::format("{}: segment {} of {} bytes would pass the cap of {}", path_, segment,
+                            superblock_.segment_bytes, capacity_bytes_));
+  }
   TIERCEL_TRY(auto file,
               disk_.open(segment_path(segment), {.write = true, .create = true, .direct = true}));
-  auto outcome = file->allocate(superblock_.segment_bytes);
+  auto outcome = left_out == left_out_.end() ? Result<void>() : file->truncate(0);
+  if (outcome) outcome = file->allocate(superblock_.segment_bytes);
   std::uint64_t taken = 0;
   if (outcome) {
     const auto status = file->status();
     if (!status) {
       outcome = status.error();
-    } else if (taken = status->allocated_bytes; physical_bytes_ + taken > capacity_bytes_) {
+    } else if (taken = status->allocated_bytes; others + taken > capacity_bytes_) {
       outcome = fail(Errc::no_space,
                      fmt::format("{}: segment {} takes {} bytes, which would pass the cap of {}",
                                  path_, segment, taken, capacity_bytes_));
@@ -282,11 +301,16 @@ Result<File*> StoreDirectory::make_segment_file(std::uint32_t segment) {
   }
   if (!outcome) {
     const auto removed = disk_.remove(segment_path(segment));
-    static_cast<void>(
-        removed);  // The first error is the one to tell; what stays is removed at the next open.
+    // The first error is the one to tell. What stays has no header: empty, it is removed at the next open; else it is free.
+    static_cast<void>(removed);
+    if (removed && had > 0) {
+      physical_bytes_ = others;
+      left_out_.erase(left_out);
+    }
     return outcome.error();
   }
-  physical_bytes_ += taken;
+  physical_bytes_ = others + taken;
+  left_out_.erase(segment);
   slot = std::move(file);
   return slot.get();
 }

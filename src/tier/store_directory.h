@@ -9,7 +9,8 @@
 //         made for another purpose, even where it would be emptied, one that is larger than its cap: untouched. Nothing is
 //         removed or changed before every refusal has been decided.
 // Crashes Empty segment files and temporary ones are left-overs and are removed. A segment file of another length is brought
-//         back to its own, so that the records that are left in it can be found.
+//         back to its own, so that the records that are left in it can be found; where the disk has no room for that, it is left
+//         as it is, out of use until its segment is stored to again.
 // Cap     Never more than capacity_bytes of physical bytes: a segment is reserved (fallocate) before it is written, and
 //         what the file system really took is counted.
 // Threads One thread.
@@ -17,7 +18,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -62,7 +65,10 @@ class StoreDirectory {
   }  // Of all our files, as the disk counts them.
   std::uint64_t format_bytes() const { return format_bytes_; }  // Written for superblock and lock.
   std::uint64_t leftovers_removed() const { return leftovers_removed_; }
-  std::uint64_t resized_segments() const { return resized_segments_; }
+  std::uint64_t resized_segments() const { return resized_.size(); }
+  bool was_resized(std::uint32_t segment) const { return resized_.contains(segment); }
+  // A segment with a file of the wrong length, and no room to bring it to its own; segment_file() is null.
+  bool is_left_out(std::uint32_t segment) const { return left_out_.contains(segment); }
   const std::vector<std::string>& notes() const { return notes_; }  // One sentence each.
   File& directory_file() { return *directory_; }                    // For a durable create.
 
@@ -97,7 +103,9 @@ class StoreDirectory {
   std::uint32_t segment_count_max_ = 0;
   std::uint64_t physical_bytes_ = 0;
   std::uint64_t format_bytes_ = 0;
-  std::uint64_t leftovers_removed_ = 0, resized_segments_ = 0;
+  std::uint64_t leftovers_removed_ = 0;
+  std::set<std::uint32_t> resized_;
+  std::map<std::uint32_t, std::uint64_t> left_out_;  // With the bytes that their files take.
   std::vector<std::string> notes_;
   std::vector<std::unique_ptr<File>> files_;
   CheckpointRead checkpoint_;
