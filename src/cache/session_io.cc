@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/checksum.h"
@@ -108,12 +109,17 @@ Result<void> SessionIo::commit() {
   return {};
 }
 
-// Not waited for: the completions are passed over. Refused are a seal of a segment that nothing came to be stored in (invalid) and
-// what finds the queue full (busy); a reclaim that is refused would break the account.
+// Not waited for: the completions are passed over, here at once, for any number may come in a row and what nobody takes counts as
+// under way. Refused are a seal of a segment that nothing came to be stored in (invalid) and what finds the queue full (busy); a
+// reclaim that is refused would break the account.
 void SessionIo::aside(OpType type, std::uint32_t segment) {
+  if (silent_) return;
+  tier_.poll(ended_);
   const Op op{.type = type, .place = {.segment = segment}, .tag = kTagAside};
   const auto outcome = submit(std::span(&op, 1));
-  TIERCEL_CHECK(outcome || silent_ || type != OpType::reclaim);
+  TIERCEL_CHECK(outcome || type != OpType::reclaim);
+  tier_.poll(ended_);
+  std::erase_if(ended_, [](const Completion& one) { return one.tag == kTagAside; });
 }
 
 void SessionIo::load(std::span<Record> records) {
@@ -166,12 +172,12 @@ Result<void> SessionIo::wait(std::vector<Completion>& out) {
   if (silent_) return *silent_;
   const std::int64_t until_ns = clock_.now_ns() + kAnswerWithin_ns;
   for (;;) {
-    const std::size_t before = out.size();
-    tier_.wait(out, kPoll_ns);
-    const auto aside = std::ranges::remove(out.begin() + static_cast<std::ptrdiff_t>(before),
-                                           out.end(), kTagAside, &Completion::tag);
-    out.erase(aside.begin(), aside.end());
-    if (out.size() > before) return {};
+    if (ended_.empty()) tier_.wait(ended_, kPoll_ns);
+    std::erase_if(ended_, [](const Completion& one) { return one.tag == kTagAside; });
+    std::ranges::move(ended_, std::back_inserter(out));
+    const bool any = !ended_.empty();
+    ended_.clear();
+    if (any) return {};
     if (clock_.now_ns() > until_ns) {
       silent_ = fail(Errc::io, fmt::format("sessions: the disk gave no answer for {} s",
                                            kAnswerWithin_ns / 1'000'000'000));

@@ -73,6 +73,7 @@ class SessionIo {
   std::vector<std::span<std::byte>> buffers_;
   std::vector<std::size_t> free_;
   std::vector<Completion> completions_;
+  std::vector<Completion> ended_;  // Taken from the tier, and not yet from here.
   std::size_t storing_ = 0;
   std::optional<Error> store_error_;  // Of a store that nobody has been told of.
   std::optional<Error> silent_;

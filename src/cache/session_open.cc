@@ -93,6 +93,7 @@ Result<std::unique_ptr<SessionStore::Impl>> SessionStore::Impl::open(Disk& disk,
   nvme.clock = options.clock;
   nvme.engine = options.engine;
   nvme.recovery_threads = options.recovery_threads;
+  nvme.queue_ops_max = options.queue_ops_max;
   TIERCEL_TRY(auto opened, NvmeTier::open(disk, options.directory, nvme));
   SegmentGeometry geometry = shape.geometry;
   geometry.segments_max = std::min(geometry.segments_max, opened.tier->segment_count_max());

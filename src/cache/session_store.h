@@ -81,7 +81,8 @@ class SessionStore {
     std::uint64_t record_bytes_max = 0;  // Of blocks; larger tokens and state are cut into pieces.
     const Clock* clock = nullptr;        // For deadlines; outlives the store, as does the disk.
     IoEngine engine = IoEngine::best;
-    std::uint32_t recovery_threads = 8;  // As NvmeOptions.
+    std::uint32_t recovery_threads = 8;  // As NvmeOptions, as is the next.
+    std::size_t queue_ops_max = 4096;
   };
 
   // Errors: as NvmeTier::open, and invalid where the capacity holds too few segments.
