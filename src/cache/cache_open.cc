@@ -243,11 +243,12 @@ Result<void> CacheImpl::close() {
   const MutexLock lock(mutex_);
   stats_ = last;
   closed_ = true;
-  // Where a call still waits for a silent disk, its store stays until it has come back.
-  if (session_calls_ == 0) session_store_.reset();
   executor_.reset();
   cold_.reset();
   warm_.reset();
+  // Behind what may still have been copying to its buffers. Where a call still waits for a silent disk, its store stays until it
+  // has come back.
+  if (session_calls_ == 0) session_store_.reset();
   arena_.reset();
   warm_reservation_ = {};
   staging_reservation_ = {};

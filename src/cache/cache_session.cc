@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <map>
 
@@ -240,7 +241,8 @@ Result<void> CacheImpl::fetch_needed(const Match& match, std::uint32_t block,
                                                            : outcome.error.what));
 }
 
-// Ends once the memory is the caller's again, soon after the deadline at the latest.
+// Ends once the memory is the caller's again, soon after the deadline at the latest; but for a tier that does not answer: io with
+// os_errno ETIMEDOUT, and the memory may still be written to.
 Result<Finished> CacheImpl::fetch_within(const Match& match,
                                          std::span<const Destination> destinations,
                                          std::int64_t deadline_ns) {
@@ -248,7 +250,10 @@ Result<Finished> CacheImpl::fetch_within(const Match& match,
   auto finished = wait(ticket, time_left(deadline_ns));
   if (finished || finished.error().code != Errc::busy) return finished;
   cancel(ticket);
-  return wait(ticket, std::chrono::nanoseconds(2 * kAnswerWithin_ns));
+  finished = wait(ticket, std::chrono::nanoseconds(2 * kAnswerWithin_ns));
+  if (finished || finished.error().code != Errc::busy) return finished;
+  return fail(Errc::io, "the cache gave no answer in time, and may still write to the memory",
+              ETIMEDOUT);
 }
 
 Result<void> CacheImpl::forget(const std::string& name) {

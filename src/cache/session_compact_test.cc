@@ -196,5 +196,33 @@ TEST_F(SessionLittleRoom, NothingIsMovedWhereAllOfItWouldNotDo) {
   EXPECT_EQ(compactions(), 1U);
 }
 
+// --- A block that may still be written to ---
+
+TEST(SessionSource, WhatMayStillBeWrittenToIsNotUsedAgain) {
+  SessionHarness harness;
+  TestSession kept("kept"), session("s");
+  kept.add_run(1, 3);
+  session.add_run(10, 3);
+  ASSERT_TRUE(kept.suspend(harness.store()));
+  std::vector<const std::byte*> payloads;
+  SessionDraft draft = session.draft;
+  Error why = fail(Errc::io, "no answer");
+  draft.read = [&](std::size_t, std::span<std::byte> payload) -> Result<void> {
+    payloads.push_back(payload.data());
+    return why;
+  };
+  EXPECT_FALSE(harness.store().suspend(draft, 0));
+  EXPECT_FALSE(harness.store().suspend(draft, 0));
+  ASSERT_EQ(payloads.size(), 2U);
+  EXPECT_EQ(payloads[0], payloads[1]) << "the control: given back, and taken again";
+  why.os_errno = ETIMEDOUT;
+  EXPECT_EQ(harness.store().suspend(draft, 0).error().what, "no answer");
+  EXPECT_FALSE(harness.store().suspend(draft, 0));
+  EXPECT_EQ(payloads.size(), 3U) << "nobody is given a buffer any more";
+  harness.reopen();
+  harness.expect_whole(kept);
+  ASSERT_TRUE(session.suspend(harness.store()));
+}
+
 }  // namespace
 }  // namespace tiercel

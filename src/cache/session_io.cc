@@ -45,12 +45,17 @@ Result<std::span<std::byte>> SessionIo::take(std::uint64_t payload_bytes) {
   TIERCEL_CHECK(record_bytes(payload_bytes) <= buffers_[0].size());
   while (free_.empty() && !store_error_) TIERCEL_TRY_VOID(take_completions());
   if (store_error_) return drain().error();
+  if (silent_) return *silent_;
   const std::size_t index = free_.back();
   free_.pop_back();
   return buffers_[index].subspan(kHeadBytes, payload_bytes);
 }
 
 void SessionIo::give_back(std::span<std::byte> payload) { free_.push_back(index_of(payload)); }
+
+void SessionIo::retire(const Error& why) {
+  if (!silent_) silent_ = fail(Errc::io, fmt::format("sessions: out of use: {}", why.what));
+}
 
 Result<void> SessionIo::store(std::span<std::byte> payload, RecordHead head, const Place& place) {
   const std::size_t index = index_of(payload);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <unordered_set>
 
@@ -240,7 +241,11 @@ Result<void> SessionStore::Impl::write_part(const SessionDraft& draft, const Par
   TIERCEL_TRY(const std::span<std::byte> payload, io_->take(part.bytes));
   if (part.block) {
     if (const auto read = draft.read(*part.block, payload); !read) {
-      io_->give_back(payload);
+      if (read.error().os_errno == ETIMEDOUT) {
+        io_->retire(read.error());
+      } else {
+        io_->give_back(payload);
+      }
       return read;
     }
   } else {
