@@ -120,6 +120,15 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
     return fail(Errc::invalid, "lease_time: there is no lease without a time");
   std::vector<Kind> kinds;
   for (const std::size_t index : indices) kinds.push_back(options_.kinds[index].kind);
+  LeaseOwner owner = options.owner_pid == 0 ? process_ : process_of(options.owner_pid);
+  owner.name = options.owner;
+  if (options.owner_pid != 0 && owner.process_start == 0) {
+    return fail(Errc::invalid,
+                fmt::format("owner_pid: the system tells nothing of a process {}, so "
+                            "nobody would see its end; leave it out, and the lease "
+                            "is this process's",
+                            options.owner_pid));
+  }
 
   const MutexLock lock(mutex_);
   TIERCEL_TRY_VOID(begin_call());
@@ -134,8 +143,6 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
   for (const BlockId id : ids) pins.push_back(core_->pin(id));
   core_->touch(ids);
   const std::int64_t now_ns = clock_->now_ns();
-  LeaseOwner owner = options.owner_pid == 0 ? process_ : process_of(options.owner_pid);
-  owner.name = options.owner;
   match.lease_ =
       leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
   match.cache_ = weak_from_this();

@@ -74,7 +74,7 @@ void CacheImpl::reap_leases() {
   const std::int64_t now_ns = system_clock_.now_ns();
   if (now_ns < next_reap_ns_) return;
   next_reap_ns_ = now_ns + reap_every_.count();
-  unpin(leases_.reap(process_, is_alive));
+  unpin(leases_.reap(process_, [](const LeaseOwner& owner) { return is_alive(owner); }));
 }
 
 bool CacheImpl::settled() {

@@ -8,6 +8,7 @@
 #include "cache/cache_impl.h"
 #include "cache/restore_index.h"
 #include "io/posix_disk.h"
+#include "tier/store_directory.h"
 
 namespace tiercel {
 
@@ -129,7 +130,8 @@ Result<void> CacheImpl::set_up_sessions(Disk& disk) {
   const SessionStore::Options sessions = session_options();
   if (options_.session_bytes == 0) {
     // They would take of the disk what nobody has allowed for.
-    if (!read_superblock(disk, sessions.directory)) return {};
+    const auto found = disk.open(sessions.directory + "/" + kSuperblockName, {});
+    if (!found && is_missing(found.error())) return {};
     return fail(Errc::invalid,
                 fmt::format("session_bytes: 0, and {} holds sessions; say how much of cold_bytes "
                             "they may take, or remove that folder",
@@ -241,11 +243,12 @@ Result<void> CacheImpl::close() {
   const MutexLock lock(mutex_);
   stats_ = last;
   closed_ = true;
-  // Where a call still waits for a silent disk, its store stays until it has come back.
-  if (session_calls_ == 0) session_store_.reset();
   executor_.reset();
   cold_.reset();
   warm_.reset();
+  // Behind what may still have been copying to its buffers. Where a call still waits for a silent disk, its store stays until it
+  // has come back.
+  if (session_calls_ == 0) session_store_.reset();
   arena_.reset();
   warm_reservation_ = {};
   staging_reservation_ = {};

@@ -9,6 +9,18 @@ namespace {
 
 using std::chrono::seconds;
 
+TEST(CacheRefusals, AnOwnerThatIsNoProcessGetsNoLease) {
+  const CacheOptions options = small_cache();
+  Cache cache = open_or_die(options);
+  const Chain chain = cache.chain(tokens_of(51, 2 * kTokens));
+  EXPECT_EQ(put_chain(cache, options, chain), PutOutcome::stored);
+  const auto refused = cache.match(chain, {.owner_pid = 1LL << 40});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::invalid);
+  EXPECT_NE(refused.error().what.find("owner_pid"), std::string::npos) << refused.error().what;
+  EXPECT_EQ(cache.stats().leases, 0U);
+}
+
 TEST(CacheRefusals, WrongArgumentsAreRefusedByName) {
   const CacheOptions options = hybrid_cache();
   Cache cache = open_or_die(options);

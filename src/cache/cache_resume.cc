@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <numeric>
 
 #include "cache/cache_impl.h"
@@ -218,6 +219,9 @@ Result<Finished> CacheImpl::load(const Resumption& resumption,
     for (std::size_t i = 0; fetched && i < fetched->blocks.size(); ++i) {
       if (fetched->blocks[i].outcome == Outcome::delivered)
         teller.end(slots[i], Outcome::delivered, {});
+    }
+    if (!fetched && fetched.error().os_errno == ETIMEDOUT) {
+      for (const std::uint32_t slot : slots) teller.end(slot, Outcome::error, fetched.error());
     }
   }
 

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <limits>
 #include <map>
 
 #include "cache/cache_impl.h"
@@ -16,6 +18,12 @@ constexpr std::chrono::nanoseconds kTimeoutMax = std::chrono::hours(24);
 
 std::string block_name(std::uint32_t index, const Kind& kind) {
   return fmt::format("block {} of kind {}", index, kind.id);
+}
+
+// Beyond all time is never.
+std::int64_t end_of(std::chrono::seconds ttl, std::int64_t now_unix_s) {
+  constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  return ttl.count() > last - std::max<std::int64_t>(now_unix_s, 0) ? 0 : now_unix_s + ttl.count();
 }
 
 void gather(const ScatterList& source, std::span<std::byte> payload) {
@@ -176,6 +184,11 @@ Result<SessionInfo> CacheImpl::suspend(const std::string& name, const Chain& cha
                                        std::chrono::nanoseconds timeout) {
   TIERCEL_TRY_VOID(check_session_name(name));
   TIERCEL_TRY_VOID(check_chain(chain));
+  if (suspension.ttl && suspension.ttl->count() <= 0) {
+    return fail(Errc::invalid, fmt::format("suspend: a ttl of {} s; leave it out where the session "
+                                           "is to stay until it is forgotten",
+                                           suspension.ttl->count()));
+  }
   TIERCEL_TRY(std::vector<NeededBlock> needed, needed_blocks(chain, suspension));
   TIERCEL_TRY(const SessionCall call, begin_session_call());
   const std::int64_t deadline_ns = session_deadline_ns(timeout);
@@ -188,7 +201,7 @@ Result<SessionInfo> CacheImpl::suspend(const std::string& name, const Chain& cha
                      .tokens = suspension.tokens,
                      .state = suspension.state,
                      .now_unix_s = unix_time_s_()};
-  if (suspension.ttl) draft.expires_unix_s = draft.now_unix_s + suspension.ttl->count();
+  if (suspension.ttl) draft.expires_unix_s = end_of(*suspension.ttl, draft.now_unix_s);
   for (const NeededBlock& block : needed) draft.blocks.push_back(session_source(chain, block));
   draft.read = [&](std::size_t i, std::span<std::byte> payload) -> Result<void> {
     const NeededBlock& block = needed[i];
@@ -228,7 +241,8 @@ Result<void> CacheImpl::fetch_needed(const Match& match, std::uint32_t block,
                                                            : outcome.error.what));
 }
 
-// Ends once the memory is the caller's again, soon after the deadline at the latest.
+// Ends once the memory is the caller's again, soon after the deadline at the latest; but for a tier that does not answer: io with
+// os_errno ETIMEDOUT, and the memory may still be written to.
 Result<Finished> CacheImpl::fetch_within(const Match& match,
                                          std::span<const Destination> destinations,
                                          std::int64_t deadline_ns) {
@@ -236,7 +250,10 @@ Result<Finished> CacheImpl::fetch_within(const Match& match,
   auto finished = wait(ticket, time_left(deadline_ns));
   if (finished || finished.error().code != Errc::busy) return finished;
   cancel(ticket);
-  return wait(ticket, std::chrono::nanoseconds(2 * kAnswerWithin_ns));
+  finished = wait(ticket, std::chrono::nanoseconds(2 * kAnswerWithin_ns));
+  if (finished || finished.error().code != Errc::busy) return finished;
+  return fail(Errc::io, "the cache gave no answer in time, and may still write to the memory",
+              ETIMEDOUT);
 }
 
 Result<void> CacheImpl::forget(const std::string& name) {

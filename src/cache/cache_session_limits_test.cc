@@ -121,6 +121,27 @@ TEST(CacheSessionLimits, ATtlEndsItByWallTimeAndForgettingAtOnce) {
   EXPECT_EQ(cache->stats().sessions, 0U);
 }
 
+TEST(CacheSessionLimits, ATtlBeyondAllTimeMeansNeverAndOneOfNothingIsRefused) {
+  const TemporaryDirectory directory;
+  const CacheOptions options = with_sessions(small_cache(directory.path() + "/store"));
+  Cache cache = open_or_die(options);
+  const Chain chain = cache.chain(tokens_of(16, 2 * kTokens));
+  Bedtime bed = bedtime(options, chain);
+  bed.suspension.ttl = seconds::max();
+  const auto info = cache.suspend("s", chain, bed.suspension);
+  ASSERT_TRUE(info) << info.error().what;
+  EXPECT_FALSE(info->expires_unix_s);
+  expect_resumes(cache, "s", bed, 2);
+  for (const seconds ttl : {seconds(0), seconds(-1), seconds::min()}) {
+    bed.suspension.ttl = ttl;
+    const auto refused = cache.suspend("s", chain, bed.suspension);
+    ASSERT_FALSE(refused) << ttl.count();
+    EXPECT_EQ(refused.error().code, Errc::invalid);
+    EXPECT_NE(refused.error().what.find("ttl"), std::string::npos) << refused.error().what;
+  }
+  expect_resumes(cache, "s", bed, 2);
+}
+
 TEST(CacheSessionLimits, ALookInTheBackgroundEndsThemToo) {
   const TemporaryDirectory directory;
   const CacheOptions options = with_sessions(small_cache(directory.path() + "/store"));
@@ -203,6 +224,10 @@ TEST(CacheSessionLimits, WithoutAShareThereAreNoneAndItIsNotTakenFromTheCap) {
   const auto refused = Cache::open(without);
   ASSERT_FALSE(refused) << "what is there would come on top of cold_bytes";
   EXPECT_NE(refused.error().what.find("session_bytes"), std::string::npos);
+  fs::resize_file(sessions.directory + "/sessions/store.meta", 100);
+  EXPECT_FALSE(Cache::open(without)) << "damaged sessions take as much of the disk";
+  fs::remove(sessions.directory + "/sessions/store.meta");
+  EXPECT_TRUE(Cache::open(without)) << "the control: a folder without a store";
 }
 
 TEST(CacheSessionLimits, AFullShareRefusesAndTheCacheGoesOn) {

@@ -3,51 +3,56 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <fstream>
+#include <optional>
 #include <sstream>
 
 namespace tiercel {
 namespace {
 
 struct ProcessStatus {
-  char state = 'X';
+  char state = 0;
   std::uint64_t start = 0;
 };
 
-// Fields 3 and 22 of /proc/PID/stat. The second field is the name in parentheses and may hold anything, so counting starts behind
-// the last ')'. Zeros where the system does not tell.
-ProcessStatus status_of(const std::string& pid) {
-  std::ifstream file("/proc/" + pid + "/stat");
+// Fields 3 and 22 of PROC/PID/stat. The second field is the name in parentheses and may hold anything, so counting starts behind
+// the last ')'. nullopt where the system does not tell.
+std::optional<ProcessStatus> status_of(const std::string& proc, const std::string& pid) {
+  std::ifstream file(proc + "/" + pid + "/stat");
   std::string text;
   std::getline(file, text);
   const std::size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return {};
+  if (name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
   ProcessStatus status;
   std::string field;
-  for (int number = 3; number <= 22; ++number) {
-    fields >> field;
-    if (number == 3 && !field.empty()) status.state = field[0];
+  for (int number = 3; number < 22 && fields >> field; ++number) {
+    if (number == 3) status.state = field[0];
   }
-  try {
-    status.start = std::stoull(field);
-  } catch (const std::exception&) {
-  }
+  if (!(fields >> status.start)) return std::nullopt;
   return status;
+}
+
+std::uint64_t start_of(const std::string& pid) {
+  const auto status = status_of("/proc", pid);
+  return status ? status->start : 0;
 }
 
 }  // namespace
 
-LeaseOwner this_process() { return {.pid = ::getpid(), .process_start = status_of("self").start}; }
+LeaseOwner this_process() { return {.pid = ::getpid(), .process_start = start_of("self")}; }
 
 LeaseOwner process_of(std::int64_t pid) {
-  return {.pid = pid, .process_start = status_of(std::to_string(pid)).start};
+  return {.pid = pid, .process_start = start_of(std::to_string(pid))};
 }
 
-bool is_alive(const LeaseOwner& owner) {
-  const ProcessStatus status = status_of(std::to_string(owner.pid));
-  return status.start == owner.process_start && status.start != 0 && status.state != 'Z' &&
-         status.state != 'X';
+bool is_alive(const LeaseOwner& owner, const std::string& proc) {
+  if (::kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH) return false;
+  const auto status = status_of(proc, std::to_string(owner.pid));
+  if (!status) return true;
+  return status->start == owner.process_start && status->state != 'Z' && status->state != 'X';
 }
 
 LeaseId LeaseTable::take(LeaseOwner owner, std::int64_t now_ns, std::int64_t deadline_ns,

@@ -34,8 +34,9 @@ struct LeaseOwner {
 LeaseOwner this_process();
 LeaseOwner process_of(std::int64_t pid);
 
-// False where its process has ended, also where another one has its number now, or nobody has waited for it yet.
-bool is_alive(const LeaseOwner& owner);
+// False where its process has ended, also where another one has its number now, or nobody has waited for it yet. True where the
+// system does not tell: the deadline ends its leases anyhow. `proc`: where the system tells.
+bool is_alive(const LeaseOwner& owner, const std::string& proc = "/proc");
 
 class LeaseTable {
  public:

@@ -15,6 +15,8 @@ std::vector<Pin> pins(std::initializer_list<BlockId> ids) {
   return result;
 }
 
+bool alive(const LeaseOwner& owner) { return is_alive(owner); }
+
 TEST(Lease, EndsOnceByReleaseOrByItsDeadline) {
   LeaseTable table;
   const LeaseId first = table.take(this_process(), 0, 100, pins({1, 2}));
@@ -59,11 +61,11 @@ TEST(Lease, EndsWithItsProcessAlsoBeforeAnybodyHasWaitedForIt) {
   table.take(this_process(), 0, 1000, pins({1}));
   table.take(owner, 0, 1000, pins({2, 3}));
   table.take(owner, 0, 1000, pins({4}));
-  EXPECT_TRUE(table.reap(this_process(), is_alive).empty()) << "it lives";
+  EXPECT_TRUE(table.reap(this_process(), alive).empty()) << "it lives";
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   siginfo_t info;
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
-  EXPECT_EQ(table.reap(this_process(), is_alive).size(), 3U)
+  EXPECT_EQ(table.reap(this_process(), alive).size(), 3U)
       << "dead, and still in the table of processes";
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
   EXPECT_FALSE(is_alive(owner));
@@ -88,6 +90,18 @@ TEST(Lease, AnotherProcessOfTheSameNumberIsNotTheOwner) {
   });
   EXPECT_EQ(pins.size(), 5U);
   EXPECT_EQ(asked, 1) << "once per process, not per lease";
+}
+
+TEST(Lease, AProcessOfWhichTheSystemDoesNotTellIsTakenForAlive) {
+  const LeaseOwner owner = this_process();
+  EXPECT_TRUE(is_alive(owner, "/nonexistent")) << "it may be that no file could be opened";
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(0);
+  LeaseOwner gone = process_of(child);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+  gone.process_start = 1;
+  EXPECT_FALSE(is_alive(gone, "/nonexistent")) << "there is no such process";
 }
 
 TEST(Lease, RemembersTheLastLeaksOnly) {

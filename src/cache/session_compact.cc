@@ -11,8 +11,9 @@
 
 namespace tiercel {
 
-// Afterwards log_.fits_open(record_bytes). Errors: no_space  also with all that could be moved.
-Result<void> SessionStore::Impl::make_room(std::uint64_t record_bytes) {
+// Afterwards log_.fits_open(record_bytes). Errors: no_space  also with all that could be moved, or known at once not to be enough;
+// busy  not in time.
+Result<void> SessionStore::Impl::make_room(const Ahead& ahead, std::uint64_t record_bytes) {
   for (;;) {
     std::optional<std::uint32_t> full;
     bool try_again = false;
@@ -26,10 +27,13 @@ Result<void> SessionStore::Impl::make_room(std::uint64_t record_bytes) {
       } else if (log_.open_segment() && !log_.victim()) {
         full = log_.seal();  // Perhaps it is the one that is worth emptying.
         try_again = true;
+      } else if (log_.gain_bytes() < ahead.bytes) {
+        return no_room(ahead.bytes);
       }
     }
     if (full) io_->seal(*full);
     if (try_again) continue;
+    TIERCEL_TRY_VOID(check_time(ahead));
     TIERCEL_TRY(const bool gained, compact());
     if (gained) continue;
     const MutexLock lock(mutex_);
@@ -128,7 +132,7 @@ bool SessionStore::Impl::place_anew(SessionIo::Record& record, std::vector<std::
   return true;
 }
 
-// Segments in which nothing lives start anew at once. An open one may be the spare that a failed move had taken, or one that a
+// Segments in which nothing lives start anew at once: the tier only notes that, so the lock is held over it. An open one may be the spare that a failed move had taken, or one that a
 // full disk made no file for. Requires that nothing is under way.
 void SessionStore::Impl::sweep() {
   const MutexLock lock(mutex_);

@@ -5,6 +5,7 @@
 
 #include "base/checksum.h"
 #include "cache/session_harness.h"
+#include "cache/session_listing.h"
 #include "kv/little_endian.h"
 
 namespace tiercel {
@@ -23,6 +24,24 @@ void write_bytes(const std::string& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
+}
+
+// Many sessions on few blocks: their manifests take more than a 64th of what the segments suggest.
+TEST(SessionListing, AStoreIsOpenedByItsDirectoryAloneHoweverManyManifestsItHas) {
+  SessionHarness harness(64 * kMiB);
+  for (int n = 0; n < 100; ++n) {
+    TestSession session("session " + std::to_string(n));
+    ASSERT_TRUE(session.add_run(1, 1).suspend(harness.store()));
+  }
+  harness.close();
+  const std::string store = fs::path(harness.directory()).parent_path();
+  auto options = options_of_existing(harness.disk(), store);
+  ASSERT_TRUE(options) << options.error().what;
+  const ManualClock clock;
+  options->clock = &clock;
+  const auto opened = SessionStore::open(harness.disk(), *options);
+  ASSERT_TRUE(opened) << opened.error().what;
+  EXPECT_EQ((*opened)->list()->size(), 100U);
 }
 
 class SessionExport : public testing::Test {

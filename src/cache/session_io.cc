@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/check.h"
 #include "base/checksum.h"
@@ -44,12 +45,17 @@ Result<std::span<std::byte>> SessionIo::take(std::uint64_t payload_bytes) {
   TIERCEL_CHECK(record_bytes(payload_bytes) <= buffers_[0].size());
   while (free_.empty() && !store_error_) TIERCEL_TRY_VOID(take_completions());
   if (store_error_) return drain().error();
+  if (silent_) return *silent_;
   const std::size_t index = free_.back();
   free_.pop_back();
   return buffers_[index].subspan(kHeadBytes, payload_bytes);
 }
 
 void SessionIo::give_back(std::span<std::byte> payload) { free_.push_back(index_of(payload)); }
+
+void SessionIo::retire(const Error& why) {
+  if (!silent_) silent_ = fail(Errc::io, fmt::format("sessions: out of use: {}", why.what));
+}
 
 Result<void> SessionIo::store(std::span<std::byte> payload, RecordHead head, const Place& place) {
   const std::size_t index = index_of(payload);
@@ -108,12 +114,17 @@ Result<void> SessionIo::commit() {
   return {};
 }
 
-// Not waited for: the completions are passed over. Refused are a seal of a segment that nothing came to be stored in (invalid) and
-// what finds the queue full (busy); a reclaim that is refused would break the account.
+// Not waited for: the completions are passed over, here at once, for any number may come in a row and what nobody takes counts as
+// under way. Refused are a seal of a segment that nothing came to be stored in (invalid) and what finds the queue full (busy); a
+// reclaim that is refused would break the account.
 void SessionIo::aside(OpType type, std::uint32_t segment) {
+  if (silent_) return;
+  tier_.poll(ended_);
   const Op op{.type = type, .place = {.segment = segment}, .tag = kTagAside};
   const auto outcome = submit(std::span(&op, 1));
-  TIERCEL_CHECK(outcome || silent_ || type != OpType::reclaim);
+  TIERCEL_CHECK(outcome || type != OpType::reclaim);
+  tier_.poll(ended_);
+  std::erase_if(ended_, [](const Completion& one) { return one.tag == kTagAside; });
 }
 
 void SessionIo::load(std::span<Record> records) {
@@ -166,12 +177,12 @@ Result<void> SessionIo::wait(std::vector<Completion>& out) {
   if (silent_) return *silent_;
   const std::int64_t until_ns = clock_.now_ns() + kAnswerWithin_ns;
   for (;;) {
-    const std::size_t before = out.size();
-    tier_.wait(out, kPoll_ns);
-    const auto aside = std::ranges::remove(out.begin() + static_cast<std::ptrdiff_t>(before),
-                                           out.end(), kTagAside, &Completion::tag);
-    out.erase(aside.begin(), aside.end());
-    if (out.size() > before) return {};
+    if (ended_.empty()) tier_.wait(ended_, kPoll_ns);
+    std::erase_if(ended_, [](const Completion& one) { return one.tag == kTagAside; });
+    std::ranges::move(ended_, std::back_inserter(out));
+    const bool any = !ended_.empty();
+    ended_.clear();
+    if (any) return {};
     if (clock_.now_ns() > until_ns) {
       silent_ = fail(Errc::io, fmt::format("sessions: the disk gave no answer for {} s",
                                            kAnswerWithin_ns / 1'000'000'000));

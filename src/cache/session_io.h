@@ -30,6 +30,8 @@ class SessionIo {
   // A buffer that nobody uses, as its payload: the bytes behind its head. Errors: of a store before.
   Result<std::span<std::byte>> take(std::uint64_t payload_bytes);
   void give_back(std::span<std::byte> payload);
+  // Instead, where somebody may still write to one: it is never taken again, and the disk is used no more.
+  void retire(const Error& why);
   // Writes the record of a payload from take() to `place`; the head's chunk is filled in here.
   Result<void> store(std::span<std::byte> payload, RecordHead head, const Place& place);
   // Waits for all stores.
@@ -73,6 +75,7 @@ class SessionIo {
   std::vector<std::span<std::byte>> buffers_;
   std::vector<std::size_t> free_;
   std::vector<Completion> completions_;
+  std::vector<Completion> ended_;  // Taken from the tier, and not yet from here.
   std::size_t storing_ = 0;
   std::optional<Error> store_error_;  // Of a store that nobody has been told of.
   std::optional<Error> silent_;

@@ -13,6 +13,28 @@ std::string session_directory(const std::string& store_directory) {
   return store_directory + "/sessions";
 }
 
+namespace {
+
+// Manifests have a fixed part of a share, and small blocks in few segments do not make one that is large enough for all that list
+// them: so much more gives them room.
+Result<std::uint64_t> manifest_room(Disk& disk, const std::string& directory) {
+  TIERCEL_TRY(const auto names, disk.list(directory));
+  std::uint64_t bytes = 0;
+  for (const std::string& name : names) {
+    const bool manifest =
+        is_manifest_file_name(name) || is_manifest_file_name(name.substr(0, name.rfind('.')));
+    if (!manifest) continue;
+    const auto file = disk.open(directory + "/" + name, {});
+    if (!file && is_missing(file.error())) continue;  // Forgotten since it was listed.
+    if (!file) return file.error();
+    TIERCEL_TRY(const FileStatus status, (*file)->status());
+    bytes += std::max(status.allocated_bytes, align_up(status.bytes, kPageBytes)) + kPageBytes;
+  }
+  return bytes * kManifestShareDivisor;
+}
+
+}  // namespace
+
 Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string& store_directory) {
   const std::string directory = session_directory(store_directory);
   const auto superblock = read_superblock(disk, directory);
@@ -24,7 +46,9 @@ Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string&
                                            "session_bytes so far",
                                            store_directory));
   }
-  TIERCEL_TRY(const std::uint64_t capacity_bytes, roomy_capacity(disk, directory));
+  TIERCEL_TRY(std::uint64_t capacity_bytes, roomy_capacity(disk, directory));
+  TIERCEL_TRY(const std::uint64_t manifests, manifest_room(disk, directory));
+  capacity_bytes += manifests;
   return SessionStore::Options{.directory = directory,
                                .capacity_bytes = capacity_bytes,
                                .segment_bytes = superblock->segment_bytes,

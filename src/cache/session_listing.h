@@ -16,6 +16,9 @@
 
 namespace tiercel {
 
+// Manifests have one part in so many of what sessions have.
+inline constexpr std::uint64_t kManifestShareDivisor = 64;
+
 // Where the sessions of a store lie.
 std::string session_directory(const std::string& store_directory);
 

@@ -125,6 +125,21 @@ std::optional<std::uint32_t> SessionLog::victim() const {
   return best;
 }
 
+std::uint64_t SessionLog::gain_bytes() const {
+  std::uint64_t bytes = 0;
+  for (std::uint32_t i = 0; i < segments_.size(); ++i) {
+    const Segment& segment = segments_[i];
+    // Not its gain alone: an end too short for the largest record adds up as well once what lives is packed anew.
+    const bool gives = open_ == i || (segment.sealed && gain(segment) > 0);
+    if (gives && segment.opened <= round_) {
+      bytes += geometry_.segment_bytes - kSegmentHeaderBytes - segment.live_bytes;
+    } else if (open_ == i) {
+      bytes += geometry_.segment_bytes - segment.end;
+    }
+  }
+  return bytes;
+}
+
 void SessionLog::pass_over(std::uint32_t segment) { segments_[segment].opened = ++opened_; }
 
 std::optional<std::uint32_t> SessionLog::dead() const {

@@ -65,11 +65,14 @@ class SessionLog {
 
   // --- Compaction ---
 
-  // What was opened before this call may be emptied, what is opened later may not: a suspend never moves its own records.
+  // What was opened before this call may be emptied, what is opened later may not: of its own records a suspend moves at most
+  // those that came into the segment which was open when it began, once that is sealed; and never one twice.
   void begin_round() { round_ = opened_; }
   // The sealed segment of earlier rounds that gives most back: dead records, and an end that was left free though the largest
   // record would have fitted. nullopt where none gives anything.
   std::optional<std::uint32_t> victim() const;
+  // What emptying all that may be emptied in this round can give at most, the end of the open segment included.
+  std::uint64_t gain_bytes() const;
   void pass_over(std::uint32_t segment);  // No victim in this round.
   // A sealed segment in which nothing lives.
   std::optional<std::uint32_t> dead() const;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/byte_size.h"
+#include "cache/session_listing.h"
 #include "cache/session_store_impl.h"
 
 namespace tiercel {
@@ -18,7 +19,6 @@ constexpr const char* kDamagedSuffix = ".damaged";
 // Manifests have a share of their own, or segments would take all of the cap and no session could be written down: 1/64 of it.
 // An entry is 40 bytes and the smallest record 8 KiB, so even the smallest blocks may each be listed by three sessions; of
 // blocks of 128 KiB, by fifty. At least so much that small stores hold some dozen sessions.
-constexpr std::uint64_t kManifestShareDivisor = 64;
 constexpr std::uint64_t kManifestShareMin = 512 * kKiB;
 
 // Tokens and state are cut into records as large as this where the segments allow it: a record of its own page-sized head for
@@ -93,6 +93,7 @@ Result<std::unique_ptr<SessionStore::Impl>> SessionStore::Impl::open(Disk& disk,
   nvme.clock = options.clock;
   nvme.engine = options.engine;
   nvme.recovery_threads = options.recovery_threads;
+  nvme.queue_ops_max = options.queue_ops_max;
   TIERCEL_TRY(auto opened, NvmeTier::open(disk, options.directory, nvme));
   SegmentGeometry geometry = shape.geometry;
   geometry.segments_max = std::min(geometry.segments_max, opened.tier->segment_count_max());

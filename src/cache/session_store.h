@@ -55,7 +55,9 @@ struct SessionDraft {
   std::span<const std::byte> state = {};
   std::int64_t expires_unix_s = 0;  // 0: never.
   std::int64_t now_unix_s = 0;      // Stands in the manifest; 0: the system's time.
-  // Asked once for every block that the store does not hold yet, in order: fills the payload, all of it.
+  // Asked for every block that the store does not hold, in order, and again where one proves bad meanwhile: fills the payload, all
+  // of it. An error with os_errno ETIMEDOUT says that the payload may still be written to: the store leaves it alone for good, and
+  // reads and writes no more until it is opened anew.
   std::function<Result<void>(std::size_t block, std::span<std::byte> payload)> read;
 };
 
@@ -81,7 +83,8 @@ class SessionStore {
     std::uint64_t record_bytes_max = 0;  // Of blocks; larger tokens and state are cut into pieces.
     const Clock* clock = nullptr;        // For deadlines; outlives the store, as does the disk.
     IoEngine engine = IoEngine::best;
-    std::uint32_t recovery_threads = 8;  // As NvmeOptions.
+    std::uint32_t recovery_threads = 8;  // As NvmeOptions, as is the next.
+    std::size_t queue_ops_max = 4096;
   };
 
   // Errors: as NvmeTier::open, and invalid where the capacity holds too few segments.

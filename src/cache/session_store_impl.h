@@ -1,7 +1,7 @@
 // Behind SessionStore: the log's account, the tier that carries it out, the manifests.
 //
 // Turn    One caller at a time has the store: it alone touches tier, buffers and files. What it knows is under mutex_, which is
-//         never held for I/O, so that those who only ask are answered at once.
+//         not held while the disk is waited for, so that those who only ask are answered at once.
 // Files   session_open.cc (start), session_suspend.cc, session_compact.cc (room), session_read.cc, session_store.cc (the rest).
 // Threads Any.
 // Source  docs/adr/0006-sessions.md
@@ -67,6 +67,12 @@ class SessionStore::Impl {
     std::optional<std::size_t> block;         // Of the draft.
     std::span<const std::byte> content = {};  // Of a piece.
   };
+  // Of a suspend: what is still to be written, in records, and by when (0: whenever).
+  struct Ahead {
+    const std::string& name;
+    std::int64_t deadline_ns = 0;
+    std::uint64_t bytes = 0;
+  };
   struct Wanted {
     Key key;
     std::uint64_t bytes = 0;
@@ -98,7 +104,13 @@ class SessionStore::Impl {
   Result<void> write_parts(const SessionDraft& draft, std::span<const Part> parts,
                            std::int64_t deadline_ns, std::vector<Key>& held,
                            std::vector<Key>& written);
-  Result<void> write_part(const SessionDraft& draft, const Part& part, std::vector<Key>& written);
+  Result<void> write_all(const SessionDraft& draft, std::span<const Part> parts,
+                         std::int64_t deadline_ns, std::vector<Key>& held,
+                         std::vector<Key>& written);
+  Result<void> write_part(const SessionDraft& draft, const Part& part, const Ahead& ahead,
+                          std::vector<Key>& written);
+  std::vector<Part> lost_of(std::span<const Part> parts);
+  Result<void> check_time(const Ahead& ahead) const;
   Result<void> make_durable(const SessionManifest& manifest);
   Result<void> commit();
   Result<void> replace_manifest(const SessionManifest& manifest);
@@ -106,7 +118,7 @@ class SessionStore::Impl {
   std::uint64_t charge_of(const std::string& file_name, std::uint64_t bytes);
 
   // session_compact.cc
-  Result<void> make_room(std::uint64_t record_bytes);
+  Result<void> make_room(const Ahead& ahead, std::uint64_t record_bytes);
   Result<bool> compact();
   Result<bool> move_all(const std::vector<std::pair<Key, Place>>& alive);
   Result<bool> move_some(std::span<const std::pair<Key, Place>> alive);

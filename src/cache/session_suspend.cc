@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <unordered_set>
 
@@ -16,6 +17,8 @@ namespace {
 constexpr std::uint64_t kNameBytes = 128;
 // What a file system may add to a file for its extent map.
 constexpr std::uint64_t kFileSlackBytes = kPageBytes;
+// How often what proved bad meanwhile is written anew.
+constexpr int kRoundsMax = 4;
 
 Error refuse(std::string what) { return fail(Errc::invalid, "suspend: " + what); }
 
@@ -104,7 +107,7 @@ Result<SessionManifest> SessionStore::Impl::suspend(const SessionDraft& draft,
   }
   TIERCEL_TRY_VOID(check_room(manifest, parts));
   std::vector<Key> held, written;  // Each with a reference of ours.
-  auto outcome = write_parts(draft, parts, deadline_ns, held, written);
+  auto outcome = write_all(draft, parts, deadline_ns, held, written);
   if (outcome) outcome = make_durable(manifest);
   if (!outcome) {
     roll_back(held, written);
@@ -159,13 +162,52 @@ Result<void> SessionStore::Impl::check_room(const SessionManifest& manifest,
   return {};
 }
 
+// Until all of it is held: while room is made, records are read, and one that is shared, or just written, may prove bad.
+Result<void> SessionStore::Impl::write_all(const SessionDraft& draft, std::span<const Part> parts,
+                                           std::int64_t deadline_ns, std::vector<Key>& held,
+                                           std::vector<Key>& written) {
+  TIERCEL_TRY_VOID(write_parts(draft, parts, deadline_ns, held, written));
+  for (int round = 0; round < kRoundsMax; ++round) {
+    const std::vector<Part> lost = lost_of(parts);
+    if (lost.empty()) return {};
+    std::vector<Key> again;
+    const auto outcome = write_parts(draft, lost, deadline_ns, held, again);
+    // Each has the reference of its first try still: one is enough.
+    const MutexLock lock(mutex_);
+    for (const Key& key : again) {
+      auto* const from = std::ranges::find(held, key) != held.end() ? &held : &written;
+      from->erase(std::ranges::find(*from, key));
+      log_.release(key);
+    }
+    written.insert(written.end(), again.begin(), again.end());
+    if (!outcome) return outcome;
+  }
+  if (lost_of(parts).empty()) return {};
+  return fail(Errc::corrupt,
+              fmt::format("suspend: \"{}\": records of it proved bad {} times in a row while they "
+                          "were moved; the disk of {} does not keep what it is given",
+                          draft.name, kRoundsMax, options_.directory));
+}
+
+// Each key once.
+std::vector<SessionStore::Impl::Part> SessionStore::Impl::lost_of(std::span<const Part> parts) {
+  std::vector<Part> lost;
+  std::unordered_set<Key> seen;
+  const MutexLock lock(mutex_);
+  for (const Part& part : parts) {
+    if (!log_.holds(part.head.key) && seen.insert(part.head.key).second) lost.push_back(part);
+  }
+  return lost;
+}
+
 // In the order of the manifest, so that what is read together lies together.
 Result<void> SessionStore::Impl::write_parts(const SessionDraft& draft, std::span<const Part> parts,
                                              std::int64_t deadline_ns, std::vector<Key>& held,
                                              std::vector<Key>& written) {
+  Ahead ahead{.name = draft.name, .deadline_ns = deadline_ns};
+  for (const Part& part : lost_of(parts)) ahead.bytes += record_bytes(part.bytes);
   for (const Part& part : parts) {
-    if (deadline_ns != 0 && options_.clock->now_ns() > deadline_ns)
-      return fail(Errc::busy, fmt::format("suspend: \"{}\" was not written in time", draft.name));
+    TIERCEL_TRY_VOID(check_time(ahead));
     bool there = false;
     {
       const MutexLock lock(mutex_);
@@ -175,25 +217,35 @@ Result<void> SessionStore::Impl::write_parts(const SessionDraft& draft, std::spa
     if (there) {
       held.push_back(part.head.key);
     } else {
-      TIERCEL_TRY_VOID(write_part(draft, part, written));
+      TIERCEL_TRY_VOID(write_part(draft, part, ahead, written));
+      ahead.bytes -= std::min(ahead.bytes, record_bytes(part.bytes));
     }
   }
   return {};
 }
 
+Result<void> SessionStore::Impl::check_time(const Ahead& ahead) const {
+  if (ahead.deadline_ns == 0 || options_.clock->now_ns() <= ahead.deadline_ns) return {};
+  return fail(Errc::busy, fmt::format("suspend: \"{}\" was not written in time", ahead.name));
+}
+
 Result<void> SessionStore::Impl::write_part(const SessionDraft& draft, const Part& part,
-                                            std::vector<Key>& written) {
+                                            const Ahead& ahead, std::vector<Key>& written) {
   if (part.block && !draft.read) {
     return refuse(
         fmt::format("block {} of kind {} is not held, and the draft has nothing to read "
                     "it from",
                     draft.blocks[*part.block].index, part.head.kind.id));
   }
-  TIERCEL_TRY_VOID(make_room(record_bytes(part.bytes)));
+  TIERCEL_TRY_VOID(make_room(ahead, record_bytes(part.bytes)));
   TIERCEL_TRY(const std::span<std::byte> payload, io_->take(part.bytes));
   if (part.block) {
     if (const auto read = draft.read(*part.block, payload); !read) {
-      io_->give_back(payload);
+      if (read.error().os_errno == ETIMEDOUT) {
+        io_->retire(read.error());
+      } else {
+        io_->give_back(payload);
+      }
       return read;
     }
   } else {
