@@ -165,7 +165,6 @@ void SimDisk::restart(std::uint64_t seed, LossMode mode) {
       root_after_loss(*state_->root, state_->name_changes, state_->late_writes, seed, mode));
 }
 
-// Needs the mutex of `state`, which it leaves as it is.
 std::unique_ptr<SimDisk> SimDisk::next_boot(const SimState& state, std::uint64_t seed,
                                             LossMode mode) {
   auto next = std::make_shared<SimState>(state.options);

@@ -30,6 +30,7 @@
 
 #include "base/byte_size.h"
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "io/disk.h"
 
 namespace tiercel {
@@ -152,8 +153,10 @@ class SimDisk final : public Disk {
 
  private:
   explicit SimDisk(std::shared_ptr<SimState> state);
+  // The caller holds the mutex of `state`, which only sim_disk_state.h could say.
   static std::unique_ptr<SimDisk> next_boot(const SimState& state, std::uint64_t seed,
-                                            LossMode mode);
+                                            LossMode mode)
+      TIERCEL_THREAD_ATTRIBUTE(no_thread_safety_analysis);
 
   const std::shared_ptr<SimState> state_;  // Shared with its handles; the last one frees it.
 };

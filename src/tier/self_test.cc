@@ -17,6 +17,7 @@
 #include "base/byte_size.h"
 #include "base/checksum.h"
 #include "tier/arena.h"
+#include "tier/store_directory.h"
 
 namespace tiercel {
 namespace {
@@ -24,7 +25,6 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kArenaProbe = 32 * kMiB;
 constexpr std::uint64_t kFilesBesideSegments = 64;  // Standard ones, lock, ring, arena, sessions.
-constexpr const char* kProbeName = "tiercel-self-test.tmp";
 
 std::string existing_part(const std::string& directory) {
   std::error_code ignored;
@@ -126,7 +126,7 @@ class SelfTest {
 
   // Writes a page past the page cache and reads it back.
   void direct_io() {
-    const std::string path = directory_ + "/" + kProbeName;
+    const std::string path = directory_ + "/" + kSelfTestName;
     auto file = disk_.open(path, {.write = true, .create = true, .direct = true});
     if (!file) {
       return add("direct I/O", FindingStatus::failed,

@@ -9,6 +9,7 @@
 #include "base/byte_size.h"
 #include "io/posix_disk.h"
 #include "io/temporary_directory.h"
+#include "tier/nvme_tier.h"
 
 namespace tiercel {
 namespace {
@@ -128,6 +129,23 @@ TEST(SelfTest, WithoutAColdTierTheDiskIsNotAsked) {
   options.cold_bytes = 0;
   const auto findings = self_test(disk, options);
   EXPECT_EQ(std::ranges::find(findings, std::string("free space"), &Finding::name), findings.end());
+}
+
+// A doctor that was killed leaves its probe behind: neither an empty directory nor a store minds, and the store removes it.
+TEST(SelfTest, AProbeLeftBehindIsALeftOver) {
+  const TemporaryDirectory temporary;
+  const std::string probe = temporary.path() + "/" + kSelfTestName;
+  std::ofstream(probe) << "x";
+  PosixDisk disk;
+  ManualClock clock;
+  const NvmeOptions options{.geometry = {.capacity_bytes = store_bytes(kMiB, 4),
+                                         .segment_bytes = kMiB,
+                                         .record_bytes_max = 64 * kKiB},
+                            .clock = &clock};
+  const auto opened = NvmeTier::open(disk, temporary.path(), options);
+  ASSERT_TRUE(opened) << opened.error().what;
+  EXPECT_FALSE(std::filesystem::exists(probe));
+  EXPECT_EQ(opened->recovered.leftovers_removed, 1U);
 }
 
 }  // namespace

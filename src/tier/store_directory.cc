@@ -23,7 +23,7 @@ StoreUuid new_uuid() {
 // Only what a start of ours that was cut short may leave behind counts as empty.
 bool counts_as_empty(const std::vector<std::string>& names) {
   return std::ranges::all_of(names, [](const std::string& name) {
-    return name == kStoreLockName || name == kTemporaryName;
+    return name == kStoreLockName || name == kTemporaryName || name == kSelfTestName;
   });
 }
 
@@ -156,7 +156,7 @@ Result<void> StoreDirectory::open_files(StoreStart start) {
   // Everything that could be refused has been: from here on files change.
   bool removed = false;
   for (const std::string& name : names) {
-    const bool leftover = name == kTemporaryName;
+    const bool leftover = name == kTemporaryName || name == kSelfTestName;
     const bool emptied =
         start == StoreStart::empty && (parse_segment_file_name(name) || name == kCheckpointName);
     if (!leftover && !emptied) continue;  // Perhaps somebody else's: neither used nor touched.

@@ -32,6 +32,8 @@
 namespace tiercel {
 
 inline constexpr const char* kStoreLockName = "lock";
+inline constexpr const char* kSelfTestName =
+    "tiercel-self-test.tmp";  // Left over where a self-test was killed.
 // Where a cache keeps the store of its sessions: a directory of its own, with a lock of its own.
 inline constexpr const char* kSessionsName = "sessions";
 
