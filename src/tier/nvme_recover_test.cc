@@ -174,6 +174,35 @@ TEST_F(NvmeRecover, ACutSegmentWithoutRoomToRestoreItCostsNoOther) {
   EXPECT_EQ(look_for(store_, written).delivered, 2 * kSimRecordsPerSegment + 4);
 }
 
+// Its owner may give it up: the next store makes it anew once there is room, and the cap is kept.
+TEST_F(NvmeRecover, ACutSegmentThatIsReclaimedIsMadeAnewWhereThereIsRoom) {
+  store_durably(store_, 3 * kSimRecordsPerSegment);
+  store_.close();
+  const SimWritten fresh = make_sim_records(2, 1, 500);
+  for (const bool room : {true, false}) {
+    disk_.cut_file(sim_segment(1), 10 * kPageBytes);
+    disk_.add_fault({.op = SimOp::allocate,
+                     .path_part = segment_file_name(1),
+                     .times = kForever,
+                     .os_errno = ENOSPC});
+    open();
+    EXPECT_EQ(store_.recovered().unreadable_segments, 1U);
+    if (room) disk_.clear_faults();
+    store_.run_one({.type = OpType::reclaim, .place = {.segment = 1}});
+    for (const Completion& done : store_all(store_, fresh)) {
+      EXPECT_EQ(done.outcome, room ? Outcome::delivered : Outcome::error);
+      EXPECT_EQ(done.error.code == Errc::no_space, !room);
+    }
+    EXPECT_EQ(store_.commit().outcome, Outcome::delivered);
+    EXPECT_EQ(store_.tier().physical_bytes(), disk_.allocated_bytes(kSimStorePath));
+    store_.close();
+    disk_.clear_faults();
+    open();
+    EXPECT_EQ(look_for(store_, fresh).delivered, room ? 2U : 0U);
+    store_.close();
+  }
+}
+
 // What a checkpoint lists of a file that was cut may be gone: it is looked for, not believed.
 TEST_F(NvmeRecover, ACheckpointsListOfAFileThatWasCutIsNotBelieved) {
   const SimWritten written = store_durably(store_, 12);
