@@ -10,6 +10,7 @@
 //          supersedes the session; blocks that it or others have already are not written again.
 // Kept     Until forget() or the end of its ttl, whatever the cache traffic: sessions have a share of the disk of their own
 //          (CacheOptions::session_bytes). Beyond it suspend() fails with no_space.
+// Verified Whenever it is read, and all at once by `tiercel verify`; the scrub in the background does not read sessions.
 // Yours    A session belongs to the model that made it: block_tokens, kinds and fingerprints must be those of the cache.
 // Threads  Plain values.
 #pragma once
@@ -34,7 +35,7 @@ struct Suspension {
   std::vector<PutBlock> blocks = {};
   std::span<const std::uint32_t> tokens = {};    // Come back as they are.
   std::span<const std::byte> state = {};         // The engine's own, any bytes.
-  std::optional<std::chrono::seconds> ttl = {};  // By wall time, from now on. None: until forget().
+  std::optional<std::chrono::seconds> ttl = {};  // By wall time; > 0. None: until forget().
 };
 
 struct SessionInfo {
