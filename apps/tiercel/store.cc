@@ -85,7 +85,15 @@ int run_store_audit(const StoreAuditArgs& args) {
         .member("sessions_resumed", audit->sessions_resumed);
     json.member("physical_bytes", audit->physical_bytes).member("open_s", audit->open_s);
     json.member("recovered_torn", audit->recovered_torn);
-    json.member("checked", audit->checked).member("refused", audit->refused);
+    json.key("first_hit_s");
+    audit->checked == 0 ? json.null() : json.value(audit->first_hit_s);
+    json.key("back_by_age").begin_array();
+    for (const BackByAge& ages : audit->back_by_age) {
+      json.begin_object().member("prompts_from", ages.prompts_from);
+      json.member("prompts_to", ages.prompts_to).member("put", ages.put);
+      json.member("evicted", ages.evicted).member("back", ages.back).end_object();
+    }
+    json.end_array().member("checked", audit->checked).member("refused", audit->refused);
     json.key("complaints").begin_array();
     for (const std::string& complaint : audit->complaints) json.value(complaint);
     fmt::print("{}\n", json.end_array().end_object().text());
@@ -95,6 +103,10 @@ int run_store_audit(const StoreAuditArgs& args) {
         "{}: {} of {} synced blocks found, {} of {} sessions resumed whole, {} wrong bytes\n",
         args.dir, audit->found, audit->acked, audit->sessions_resumed, audit->sessions_acked,
         audit->wrong_bytes);
+    for (const BackByAge& ages : audit->back_by_age) {
+      fmt::print("put {} to {} prompts before the end: {} blocks, {} evicted, {} back\n",
+                 ages.prompts_from, ages.prompts_to, ages.put, ages.evicted, ages.back);
+    }
     fmt::print(
         "{} blocks compared, {} evicted before, {} torn and dropped; {} on disk, opened in {}\n",
         audit->checked, audit->evicted, audit->recovered_torn,

@@ -38,8 +38,9 @@ Result<std::uint64_t> manifest_room(Disk& disk, const std::string& directory) {
 Result<SessionStore::Options> options_of_existing(Disk& disk, const std::string& store_directory) {
   const std::string directory = session_directory(store_directory);
   const auto superblock = read_superblock(disk, directory);
-  if (!superblock && superblock.error().code != Errc::invalid) return superblock.error();
   if (!superblock) {
+    const auto names = disk.list(directory);
+    if (names || !is_missing(names.error())) return superblock.error();  // Damaged, newer, foreign.
     TIERCEL_TRY(const Superblock store, read_superblock(disk, store_directory));
     static_cast<void>(store);  // There is one; else its error is the clearer one.
     return fail(Errc::invalid, fmt::format("{} keeps no sessions: it was opened without "

@@ -60,6 +60,17 @@ std::vector<FillBlock> FillNames::prompt(std::uint64_t number) const {
   return blocks;
 }
 
+std::uint64_t FillNames::end_of_prompts(std::uint64_t from,
+                                        const std::function<bool(const Key&)>& known) const {
+  constexpr std::uint64_t search = 4096;
+  for (std::uint64_t at = from; at < from + search; ++at) {
+    for (const FillBlock& block : prompt(at)) {
+      if (known(block.head.key)) from = at + 1;
+    }
+  }
+  return from;
+}
+
 FillSession FillNames::session(const std::string& name, std::uint64_t version,
                                std::uint64_t prompt_number) const {
   FillSession session{.name = name, .version = version, .blocks = prompt(prompt_number)};

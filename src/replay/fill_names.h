@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ class FillNames {
   FillNames(std::uint64_t seed, std::uint64_t block_bytes);
 
   std::vector<FillBlock> prompt(std::uint64_t number) const;
+  // Behind the last prompt, from `from` on, of which any block is known; gives up after a few thousand that are not.
+  std::uint64_t end_of_prompts(std::uint64_t from,
+                               const std::function<bool(const Key&)>& known) const;
   FillSession session(const std::string& name, std::uint64_t version, std::uint64_t prompt) const;
   std::uint64_t block_bytes() const { return block_bytes_; }
   const Fingerprint& fingerprint() const { return fingerprint_; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_set>
 
 #include "cache/session_listing.h"
 #include "tier/store_directory.h"
@@ -47,6 +48,7 @@ class Auditor {
   Result<StoreAudit> run() {
     TIERCEL_TRY_VOID(audit_blocks());
     TIERCEL_TRY_VOID(audit_sessions());
+    count_ages();
     for (const std::string& directory :
          {options_.directory, session_directory(options_.directory)}) {
       TIERCEL_TRY(const std::uint64_t bytes, physical_bytes_of(disk_, directory));
@@ -64,6 +66,7 @@ class Auditor {
   }
 
   Result<void> audit_blocks() {
+    const std::int64_t start_ns = options_.clock->now_ns();
     if (!read_superblock(disk_, options_.directory) && acked_.blocks().empty() &&
         acked_.sessions().empty())
       return {};  // Killed before there was a store.
@@ -85,6 +88,9 @@ class Auditor {
       const auto told = acked_.blocks().find(key);
       const bool acked = told != acked_.blocks().end() && told->second;
       TIERCEL_TRY(const bool good, read_block(*opened.tier, *record));
+      if (good && back_.empty())
+        audit_.first_hit_s = static_cast<double>(options_.clock->now_ns() - start_ns) * 1e-9;
+      if (good) back_.insert(key);
       if (good && acked) ++audit_.found;
       if (!good && !acked) ++audit_.refused;
     }
@@ -164,6 +170,7 @@ class Auditor {
     if (tokens.size() < 2 || manifest.blocks.empty())
       return fail(Errc::corrupt, "it is not one of a fill");
     const std::uint64_t prompt = tokens[0] | static_cast<std::uint64_t>(tokens[1]) << 32;
+    next_prompt_ = std::max(next_prompt_, prompt + 1);
     const FillNames names(options_.seed, manifest.blocks.front().bytes);  // A full one.
     const FillSession expected = names.session(manifest.name, manifest.version, prompt);
     if (tokens != expected.tokens) return fail(Errc::corrupt, "its tokens differ");
@@ -198,10 +205,35 @@ class Auditor {
                                            expected.blocks.size(), why));
   }
 
+  // By prompts, from the last one of which anything is left. Sessions tell about where that is.
+  void count_ages() {
+    next_prompt_ =
+        names_.end_of_prompts(next_prompt_, [&](const Key& key) { return back_.contains(key); });
+    std::unordered_set<Key> seen;
+    for (std::uint64_t from = 0, to = 16; from < next_prompt_; from = to, to *= 8) {
+      BackByAge ages{.prompts_from = from, .prompts_to = std::min(to, next_prompt_)};
+      for (std::uint64_t age = from; age < ages.prompts_to; ++age) {
+        for (const FillBlock& block : names_.prompt(next_prompt_ - 1 - age)) {
+          if (!seen.insert(block.head.key).second) continue;  // Shared with a younger prompt.
+          const auto told = acked_.blocks().find(block.head.key);
+          ++ages.put;
+          if (back_.contains(block.head.key)) {
+            ++ages.back;
+          } else if (told != acked_.blocks().end() && !told->second) {
+            ++ages.evicted;
+          }
+        }
+      }
+      audit_.back_by_age.push_back(ages);
+    }
+  }
+
   Disk& disk_;
   const FillOptions& options_;
   const AckedLog& acked_;
   const FillNames names_;
+  std::unordered_set<Key> back_;
+  std::uint64_t next_prompt_ = 0;
   std::unique_ptr<Arena> memory_;
   std::span<std::byte> buffer_;  // One record.
   StoreAudit audit_;

@@ -35,6 +35,14 @@ class AckedLog final : public FillListener {
   std::map<std::string, std::uint64_t> sessions_;
 };
 
+// Of the blocks that were put between two ages: how many are back. The age of a block is how many prompts came after its own.
+struct BackByAge {
+  std::uint64_t prompts_from = 0, prompts_to = 0;
+  std::uint64_t put = 0;
+  std::uint64_t evicted = 0;  // Announced.
+  std::uint64_t back = 0;
+};
+
 struct StoreAudit {
   std::uint64_t acked = 0, found = 0, missing = 0, evicted = 0;
   std::uint64_t checked = 0;      // Blocks read and compared, told or not, those of sessions too.
@@ -44,6 +52,9 @@ struct StoreAudit {
   std::uint64_t physical_bytes = 0;  // Of all files, as the disk counts them.
   std::uint64_t recovered_torn = 0;
   double open_s = 0;
+  double first_hit_s =
+      0;  // From the start of the open to the first block delivered; 0: there was none.
+  std::vector<BackByAge> back_by_age;   // Youngest first.
   std::vector<std::string> complaints;  // The first few things that are not as they should be.
 
   bool holds() const {

@@ -19,7 +19,6 @@ constexpr std::size_t kUnderWayMax = 24;  // Ops on tiers, before the next promp
 constexpr std::uint64_t kPromptsPerSuspend = 5;
 constexpr std::uint64_t kSessionNames = 5;
 constexpr std::uint64_t kSessionRecords = 20;  // Of one session, at most: blocks, tokens, state.
-constexpr std::uint64_t kSearchPrompts = 4096;
 constexpr std::int64_t kPoll_ns = 10'000'000;
 constexpr std::int64_t kSuspendWithin_ns = 60'000'000'000;
 constexpr int kPollsMax = 6000;  // A minute of polls without an answer ends the workload.
@@ -173,12 +172,8 @@ Result<void> StoreFill::find_next_prompt(const Recovered& recovered) {
     const std::uint64_t prompt = tokens[0] | static_cast<std::uint64_t>(tokens[1]) << 32;
     next_prompt_ = std::max(next_prompt_, prompt + 1);
   }
-  for (std::uint64_t at = next_prompt_; at < next_prompt_ + kSearchPrompts; ++at) {
-    const auto blocks = names_.prompt(at);
-    const bool known = std::ranges::any_of(
-        blocks, [&](const FillBlock& block) { return keys.contains(block.head.key); });
-    if (known) next_prompt_ = at + 1;
-  }
+  next_prompt_ =
+      names_.end_of_prompts(next_prompt_, [&](const Key& key) { return keys.contains(key); });
   return {};
 }
 
