@@ -306,12 +306,14 @@ Result<void> StoreFill::complete(const TierDone& done) {
   }
   if (action.type == ActionType::store && action.to == TierId::cold)
     written_.push_back(action.block);
+  // Told before the next commit is looked at, which the core may have begun with the end of this one.
+  std::vector<BlockId> durable;
+  if (action.type == ActionType::commit) durable.swap(committing_);
   note_commits(before);
-  if (action.type != ActionType::commit) return {};
-  for (const BlockId id : committing_) {
+  for (const BlockId id : durable) {
     if (core_->table()[id].cold == Presence::present) listener_.on_synced(core_->table()[id].key);
   }
-  committing_.clear();
+  if (action.type != ActionType::commit) return {};
   return checkpoint_if_due();
 }
 
@@ -319,7 +321,9 @@ Result<void> StoreFill::complete(const TierDone& done) {
 void StoreFill::note_commits(std::size_t first) {
   const std::vector<Action>& actions = core_->outbox().actions();
   for (std::size_t i = first; i < actions.size(); ++i) {
-    if (actions[i].type == ActionType::commit) committing_.swap(written_);
+    if (actions[i].type != ActionType::commit) continue;
+    TIERCEL_CHECK(committing_.empty());
+    committing_.swap(written_);
   }
 }
 
