@@ -74,7 +74,7 @@ int run_store_audit(const StoreAuditArgs& args) {
   PosixDisk disk;
   SystemClock clock;
   const FillOptions options{.directory = args.dir, .seed = args.seed, .clock = &clock};
-  const auto audit = audit_store(disk, options, *acked);
+  const auto audit = audit_store(disk, options, *acked, true);
   if (!audit) return complain(audit.error());
   if (args.json) {
     JsonWriter json;

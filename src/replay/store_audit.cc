@@ -45,10 +45,10 @@ class Auditor {
   Auditor(Disk& disk, const FillOptions& options, const AckedLog& acked)
       : disk_(disk), options_(options), acked_(acked), names_(options.seed, kAnySize) {}
 
-  Result<StoreAudit> run() {
+  Result<StoreAudit> run(bool by_age) {
     TIERCEL_TRY_VOID(audit_blocks());
     TIERCEL_TRY_VOID(audit_sessions());
-    count_ages();
+    if (by_age) count_ages();
     for (const std::string& directory :
          {options_.directory, session_directory(options_.directory)}) {
       TIERCEL_TRY(const std::uint64_t bytes, physical_bytes_of(disk_, directory));
@@ -267,8 +267,9 @@ Result<AckedLog> AckedLog::parse(const std::string& text) {
   return log;
 }
 
-Result<StoreAudit> audit_store(Disk& disk, const FillOptions& options, const AckedLog& acked) {
-  return Auditor(disk, options, acked).run();
+Result<StoreAudit> audit_store(Disk& disk, const FillOptions& options, const AckedLog& acked,
+                               bool by_age) {
+  return Auditor(disk, options, acked).run(by_age);
 }
 
 }  // namespace tiercel

@@ -63,6 +63,8 @@ struct StoreAudit {
 };
 
 // Of `options`, directory, seed, clock and recovery_threads count; sizes are those the store was made with.
-Result<StoreAudit> audit_store(Disk& disk, const FillOptions& options, const AckedLog& acked);
+// by_age: takes as long again on a small store, for the names of thousands of prompts are computed.
+Result<StoreAudit> audit_store(Disk& disk, const FillOptions& options, const AckedLog& acked,
+                               bool by_age = false);
 
 }  // namespace tiercel
