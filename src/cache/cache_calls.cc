@@ -142,11 +142,15 @@ Result<Match> CacheImpl::match(const Chain& chain, const MatchOptions& options) 
   std::vector<Pin> pins;
   for (const BlockId id : ids) pins.push_back(core_->pin(id));
   core_->touch(ids);
-  const std::int64_t now_ns = clock_->now_ns();
-  match.lease_ =
-      leases_.take(std::move(owner), now_ns, now_ns + lease_time.count(), std::move(pins));
-  match.cache_ = weak_from_this();
+  lease(match, std::move(owner), lease_time, std::move(pins));
   return match;
+}
+
+void CacheImpl::lease(Match& match, LeaseOwner owner, std::chrono::nanoseconds time,
+                      std::vector<Pin> pins) {
+  const std::int64_t now_ns = clock_->now_ns();
+  match.lease_ = leases_.take(std::move(owner), now_ns, now_ns + time.count(), std::move(pins));
+  match.cache_ = weak_from_this();
 }
 
 // What a match lists, without its lease.

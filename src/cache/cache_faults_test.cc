@@ -44,10 +44,7 @@ class CacheFaults : public testing::Test {
       count += block.tier == CacheTier::cold ? 1 : 0;
     return count;
   }
-  void push_out_of_warm(Cache& cache) {
-    for (std::uint64_t n = 1000; n < 1040; ++n)
-      put_chain(cache, options_, cache.chain(tokens_of(n, 10 * kTokens)));
-  }
+  void push_out_of_warm(Cache& cache) { tiercel::push_out_of_warm(cache, options_); }
 
   const TemporaryDirectory directory_;
   PosixDisk posix_;

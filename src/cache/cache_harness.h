@@ -127,6 +127,13 @@ inline PutOutcome put_chain(Cache& cache, const CacheOptions& options, const Cha
   return finished->put;
 }
 
+// More than warm holds, of prompts 1000 and on: whatever nobody leases is in cold alone afterwards, or gone.
+inline void push_out_of_warm(Cache& cache, const CacheOptions& options,
+                             std::uint64_t prompts = 40) {
+  for (std::uint64_t n = 1000; n < 1000 + prompts; ++n)
+    put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
+}
+
 struct Fetched {
   std::uint32_t delivered = 0, missed = 0, failed = 0, wrong = 0;
 };

@@ -155,6 +155,9 @@ class CacheImpl : public std::enable_shared_from_this<CacheImpl> {
   Match search(const Chain& chain, std::span<const std::size_t> indices,
                std::span<const Kind> kinds) REQUIRES(mutex_);
   std::vector<BlockId> ids_of(const Match& match) REQUIRES(mutex_);  // Just searched for.
+  // Hands the pins to a lease, which the match holds.
+  void lease(Match& match, LeaseOwner owner, std::chrono::nanoseconds time, std::vector<Pin> pins)
+      REQUIRES(mutex_);
   Result<void> begin_call() REQUIRES(mutex_);
   void advance_time() REQUIRES(mutex_);
   void unpin(const std::vector<Pin>& pins) REQUIRES(mutex_);

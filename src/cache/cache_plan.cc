@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "base/byte_size.h"
+#include "io/existing_path.h"
 #include "kv/record.h"
 #include "tier/arena.h"
 #include "tier/store_directory.h"
@@ -48,15 +48,6 @@ Result<void> check_kind(const CachedKind& cached, std::uint32_t block_tokens,
         kind.id));
   }
   return {};
-}
-
-// The first part of the path that exists: that file system will hold the store.
-std::string existing_part(const std::string& directory) {
-  std::error_code ignored;
-  std::filesystem::path path = std::filesystem::absolute(directory, ignored);
-  while (!std::filesystem::exists(path, ignored) && path.has_relative_path())
-    path = path.parent_path();
-  return path.string();
 }
 
 Result<SegmentGeometry> cold_geometry(const CacheOptions& options, std::uint64_t cold_bytes,

@@ -175,10 +175,7 @@ Match CacheImpl::match_warm(const Resumption& resumption, std::span<const std::u
   if (pins.empty()) return match;
   LeaseOwner owner = process_;
   owner.name = "load " + resumption.info.name;
-  const std::int64_t now_ns = clock_->now_ns();
-  match.lease_ =
-      leases_.take(std::move(owner), now_ns, now_ns + options_.lease_time.count(), std::move(pins));
-  match.cache_ = weak_from_this();
+  lease(match, std::move(owner), options_.lease_time, std::move(pins));
   return match;
 }
 

@@ -172,10 +172,7 @@ Result<Match> CacheImpl::lease_needed(const Chain& chain, const std::string& nam
   if (pins.empty()) return match;
   LeaseOwner owner = process_;
   owner.name = "suspend " + name;
-  const std::int64_t now_ns = clock_->now_ns();
-  match.lease_ =
-      leases_.take(std::move(owner), now_ns, now_ns + lease_time.count() + 1, std::move(pins));
-  match.cache_ = weak_from_this();
+  lease(match, std::move(owner), lease_time + std::chrono::nanoseconds(1), std::move(pins));
   return match;
 }
 

@@ -15,12 +15,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Puts chains until the first of them has left warm.
-std::uint64_t push_out_of_warm(Cache& cache, const CacheOptions& options) {
-  std::uint64_t n = 1000;
-  for (; n < 1070; ++n) put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
+// Twice what warm holds, and all of it durable.
+void push_out_and_sync(Cache& cache, const CacheOptions& options) {
+  push_out_of_warm(cache, options, 70);
   EXPECT_TRUE(cache.sync());
-  return n;
 }
 
 TEST(Cache, WhatWasPutIsMatchedAndFetchedPartialTailIncluded) {
@@ -86,7 +84,7 @@ TEST(Cache, WhatHasLeftWarmComesBackFromColdAndStaysInWarm) {
   Cache cache = open_or_die(options);
   const Chain chain = cache.chain(tokens_of(5, 6 * kTokens + 3));
   ASSERT_EQ(put_chain(cache, options, chain), PutOutcome::stored);
-  push_out_of_warm(cache, options);
+  push_out_and_sync(cache, options);
   auto match = cache.match(chain);
   ASSERT_TRUE(match);
   ASSERT_EQ(match->position(), 7U);
@@ -107,7 +105,7 @@ TEST(Cache, PrefetchBringsToWarmWhatIsCold) {
   Cache cache = open_or_die(options);
   const Chain chain = cache.chain(tokens_of(6, 5 * kTokens));
   put_chain(cache, options, chain);
-  push_out_of_warm(cache, options);
+  push_out_and_sync(cache, options);
   const auto started = cache.prefetch(chain);
   ASSERT_TRUE(started);
   EXPECT_EQ(*started, 5U);
@@ -168,7 +166,7 @@ TEST(Cache, ALeaseKeepsBlocksUntilItIsReleasedOrExpires) {
   auto match = cache.match(chain, {.kinds = {}, .lease_time = seconds(5), .owner = "the test"});
   ASSERT_TRUE(match);
   EXPECT_EQ(cache.stats().leases, 1U);
-  push_out_of_warm(cache, options);
+  push_out_and_sync(cache, options);
   EXPECT_EQ(fetch_match(cache, *match).delivered, 4U)
       << "70 chains went by; these blocks are leased";
 
@@ -179,7 +177,7 @@ TEST(Cache, ALeaseKeepsBlocksUntilItIsReleasedOrExpires) {
   EXPECT_EQ(stats.leases_leaked, 1U);
   ASSERT_EQ(stats.leaked.size(), 1U);
   EXPECT_NE(stats.leaked[0].find("the test"), std::string::npos) << stats.leaked[0];
-  push_out_of_warm(cache, options);
+  push_out_and_sync(cache, options);
   for (std::uint64_t n = 2000; n < 2070; ++n)
     put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
   EXPECT_EQ(fetch_match(cache, *match).missed, 4U)
@@ -338,7 +336,7 @@ TEST(Cache, ACancelledTicketStillEndsAndShowsNothingOfItsPut) {
   Cache cache = open_or_die(options);
   const Chain cold = cache.chain(tokens_of(40, 10 * kTokens));
   put_chain(cache, options, cold);
-  push_out_of_warm(cache, options);
+  push_out_and_sync(cache, options);
   std::uint64_t taken_back = 0;
   for (std::uint64_t n = 0; n < 50; ++n) {
     const Chain chain = cache.chain(tokens_of(3000 + n, 10 * kTokens));

@@ -132,8 +132,8 @@ bool SessionStore::Impl::place_anew(SessionIo::Record& record, std::vector<std::
   return true;
 }
 
-// Segments in which nothing lives start anew at once: the tier only notes that, so the lock is held over it. An open one may be the spare that a failed move had taken, or one that a
-// full disk made no file for. Requires that nothing is under way.
+// Segments in which nothing lives start anew at once: the tier only notes that, so the lock is held over it. An open one may be the
+// spare that a failed move had taken, or one that a full disk made no file for. Requires that nothing is under way.
 void SessionStore::Impl::sweep() {
   const MutexLock lock(mutex_);
   const auto open = log_.open_segment();

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
-#include <system_error>
+
+#include "io/existing_path.h"
 
 namespace tiercel {
 namespace {
@@ -26,12 +26,8 @@ std::string cpu_model() {
 }
 
 std::string filesystem_name(const std::string& dir) {
-  std::error_code ignored;
-  std::filesystem::path existing = std::filesystem::absolute(dir.empty() ? "." : dir, ignored);
-  while (!std::filesystem::exists(existing, ignored) && existing.has_relative_path())
-    existing = existing.parent_path();
   struct statfs info {};
-  if (::statfs(existing.c_str(), &info) != 0) return kUnknown;
+  if (::statfs(existing_part(dir).c_str(), &info) != 0) return kUnknown;
   constexpr std::uint64_t kXfs = 0x58465342;  // Not in <linux/magic.h>.
   constexpr std::uint64_t kZfs = 0x2fc12fc1;
   switch (static_cast<std::uint64_t>(info.f_type)) {

@@ -16,6 +16,7 @@
 
 #include "base/byte_size.h"
 #include "base/checksum.h"
+#include "io/existing_path.h"
 #include "tier/arena.h"
 #include "tier/store_directory.h"
 
@@ -25,15 +26,6 @@ namespace {
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kArenaProbe = 32 * kMiB;
 constexpr std::uint64_t kFilesBesideSegments = 64;  // Standard ones, lock, ring, arena, sessions.
-
-std::string existing_part(const std::string& directory) {
-  std::error_code ignored;
-  std::filesystem::path path =
-      std::filesystem::absolute(directory.empty() ? "." : directory, ignored);
-  while (!std::filesystem::exists(path, ignored) && path.has_relative_path())
-    path = path.parent_path();
-  return path.string();
-}
 
 class SelfTest {
  public:

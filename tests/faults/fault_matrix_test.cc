@@ -24,11 +24,6 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-void push_out_of_warm(Cache& cache, const CacheOptions& options) {
-  for (std::uint64_t n = 1000; n < 1040; ++n)
-    put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
-}
-
 std::size_t blocks_in(const Match& match, CacheTier tier) {
   std::size_t count = 0;
   for (const MatchedBlock& block : match.blocks()) count += block.tier == tier ? 1 : 0;

@@ -41,11 +41,6 @@ void swap_records(const std::string& path, std::uint64_t first, std::uint64_t se
   ::close(file);
 }
 
-void push_out_of_warm(Cache& cache, const CacheOptions& options) {
-  for (std::uint64_t n = 1000; n < 1040; ++n)
-    put_chain(cache, options, cache.chain(tokens_of(n, 10 * kTokens)));
-}
-
 // A. LMCache#4385: long sessions read from disk get other requests' KV, without error and without any eviction. Here two records
 // change places behind the store's back. Both are intact, yet neither is delivered for the other: each knows its place and key.
 TEST(Reported, AOtherRequestsKvIsNeverServedFromDisk) {
